@@ -1,0 +1,110 @@
+"""Scaled dot-product attention, twice: the fused kernel that reads, and the exact weights it read with.
+
+    context = softmax(q k^T scale) v
+
+`fused` is what models run. `exact_weights` recomputes, from the same queries and keys and only for the heads and
+rows somebody asked for, the weights the kernel never shows; it works in chunks of rows, so the last row of a very
+long input costs one row.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention import masks
+from regard.attention.alignments import masked_softmax
+from regard.attention.memory import Attended
+
+Allowed = Bool[Tensor, "..."] | None  # broadcasts to [..., queries, keys]
+Index = slice | Tensor | None
+
+CHUNK_ELEMENTS = 1 << 21  # weights computed at once when somebody looks: 8 MB of fp32
+
+
+def attend(
+    query: Float[Tensor, "*batch queries size"],
+    keys: Float[Tensor, "*batch keys size"],
+    values: Float[Tensor, "*batch keys value_size"],
+    *,
+    mask: Allowed = None,
+    causal: bool = False,
+    scale: float | None = None,
+) -> Attended:
+    """Attention over plain tensors [..., length, size]; `mask` broadcasts to [..., queries, keys].
+
+    `causal` hides the future; `scale` is 1 / sqrt(size) unless given.
+    """
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+    def weights_of(heads: Index, rows: Index) -> Tensor:
+        return exact_weights(query, keys, allowed=mask, causal=causal, scale=scale, heads=heads, rows=rows)
+
+    context = fused(query, keys, values, allowed=mask, causal=causal, scale=scale)
+    return Attended(context, weights_of)
+
+
+def fused(
+    query: Float[Tensor, "*batch queries size"],
+    keys: Float[Tensor, "*batch keys size"],
+    values: Float[Tensor, "*batch keys value_size"],
+    *,
+    allowed: Allowed,
+    causal: bool,
+    scale: float,
+) -> Float[Tensor, "*batch queries value_size"]:
+    """The context by torch's fused kernel. A query that may attend to nothing reads zeros."""
+    square = query.shape[-2] == keys.shape[-2]
+    if causal and allowed is None and square:
+        return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scale)
+    if causal:
+        allowed = masks.combine(allowed, causal_rows(query, keys, None))
+    if allowed is None:
+        return F.scaled_dot_product_attention(query, keys, values, scale=scale)
+    # Kernels differ in what a fully masked row gives (zeros, a mean, NaN), so no kernel ever sees one.
+    has_any = allowed.any(-1, keepdim=True)
+    context = F.scaled_dot_product_attention(query, keys, values, attn_mask=allowed | ~has_any, scale=scale)
+    return context.masked_fill(~has_any, 0.0)
+
+
+def causal_rows(query: Tensor, keys: Tensor, rows: Index) -> Bool[Tensor, "rows keys"] | None:
+    """The causal mask for the chosen query rows; a single query at the end sees everything."""
+    queries, count = query.shape[-2], keys.shape[-2]
+    if queries == 1:
+        return None
+    places = masks.positions_of_queries(queries, count, query.device)
+    places = places if rows is None else places[rows]
+    return torch.arange(count, device=query.device) <= places[:, None]
+
+
+def exact_weights(
+    query: Float[Tensor, "*batch queries size"],
+    keys: Float[Tensor, "*batch keys size"],
+    *,
+    allowed: Allowed,
+    causal: bool,
+    scale: float,
+    heads: Index,
+    rows: Index,
+) -> Float[Tensor, "..."]:
+    """softmax(q k^T scale) for the chosen heads (axis -3) and query rows (axis -2), chunk by chunk."""
+    if heads is not None:
+        query, keys = query[:, heads], keys[:, heads]
+        if allowed is not None and allowed.dim() == 4 and allowed.shape[1] > 1:
+            allowed = allowed[:, heads]
+    chosen = torch.arange(query.shape[-2], device=query.device)
+    chosen = chosen if rows is None else chosen[rows]
+    batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2])
+    weights = query.new_empty(*batch, len(chosen), keys.shape[-2])
+    at_once = max(1, CHUNK_ELEMENTS // max(1, math.prod(batch) * keys.shape[-2]))
+    for start in range(0, len(chosen), at_once):
+        part = chosen[start : start + at_once]
+        visible = masks.combine(
+            allowed if allowed is None or allowed.shape[-2] == 1 else allowed[..., part, :],
+            causal_rows(query, keys, part) if causal else None,
+        )
+        scores = (query[..., part, :] * scale) @ keys.mT
+        weights[..., start : start + at_once, :] = masked_softmax(scores, visible)
+    return weights

@@ -1,0 +1,145 @@
+"""Looking without changing what is seen.
+
+    with record(model, layers=[-1], heads=[0, 3], queries=-1) as tape:
+        model(...)
+    tape["decoder.layers.5.cross_attention"]      # [batch, 2 heads, 1 query, keys]
+
+Every attention returns an `Attended` value that can recompute its exact weights. `record` hooks the attentions of
+a model and asks for just the chosen heads and rows, after the fused kernel has done its work: outputs are bitwise
+the same with and without it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.attention import Attention
+from regard.attention.memory import Attended
+from regard.attention.multihead import MultiHeadAttention
+from regard.errors import UsageError
+
+Weights = Float[Tensor, "batch heads queries keys"]
+Choice = int | Iterable[int] | slice | None
+
+
+class Tape(Mapping[str, Weights]):
+    """From the name of an attention module to the weights it paid, in the order of the calls.
+
+    A module that was called several times (a decoder that steps) has the rows of all its calls one below the
+    other; keys that a row could not know yet are zero.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[Weights]] = {}
+
+    def __getitem__(self, name: str) -> Weights:
+        calls = self._calls[name]
+        if len({call.shape[:2] for call in calls}) > 1:
+            raise UsageError(
+                f"{name} was recorded for batches of different sizes: use one record(...) per batch to keep them apart"
+            )
+        longest = max(call.shape[-1] for call in calls)
+        return torch.cat([F.pad(call, (0, longest - call.shape[-1])) for call in calls], dim=2)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._calls)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, name: str, weights: Weights) -> None:
+        self._calls.setdefault(name, []).append(weights)
+
+
+@contextmanager
+def record(
+    model: nn.Module,
+    *,
+    layers: int | str | Iterable[int | str] | None = None,
+    heads: Choice = None,
+    queries: Choice = None,
+) -> Iterator[Tape]:
+    """Record the exact attention weights of every forward pass inside the `with` block.
+
+    `layers` are layer numbers (-1 is the last of its stack) or name patterns such as `"decoder.*cross_attention"`;
+    `heads` and `queries` are numbers, lists or slices, negative ones counted from the end. None means all.
+    """
+    tape = Tape()
+    chosen = choose_attentions(model, layers)
+    handles = [module.register_forward_hook(_recorder(tape, name, heads, queries)) for name, module in chosen]
+    try:
+        yield tape
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def attentions(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """Every attention of a model with its name, in the order of the model's definition."""
+    kinds = (Attention, MultiHeadAttention)
+    return [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
+
+
+def choose_attentions(
+    model: nn.Module, layers: int | str | Iterable[int | str] | None
+) -> list[tuple[str, nn.Module]]:
+    """The attentions whose layer number or name is asked for; asking for none that exists is an error."""
+    found = attentions(model)
+    if layers is None:
+        return found
+    wanted = [layers] if isinstance(layers, int | str) else list(layers)
+    last: dict[str, int] = {}
+    for name, _ in found:
+        stack, number = _stack_and_number(name)
+        last[stack] = max(last.get(stack, 0), number)
+
+    def matches(name: str, want: int | str) -> bool:
+        if isinstance(want, str):
+            return fnmatchcase(name, want)
+        stack, number = _stack_and_number(name)
+        return number == (want if want >= 0 else last[stack] + 1 + want)
+
+    for want in wanted:
+        if not any(matches(name, want) for name, _ in found):
+            names = ", ".join(name for name, _ in found) or "none"
+            raise UsageError(f"no attention matches layer {want!r}; this model's attentions are: {names}")
+    return [(name, module) for name, module in found if any(matches(name, want) for want in wanted)]
+
+
+def _stack_and_number(name: str) -> tuple[str, int]:
+    """`decoder.layers.3.cross_attention` is number 3 of the stack `decoder.layers`."""
+    match = re.match(r"(.*?)\.?(\d+)(?:\.|$)", name)
+    return (match[1], int(match[2])) if match else ("", 0)
+
+
+def _recorder(tape: Tape, name: str, heads: Choice, queries: Choice) -> Any:
+    def hook(module: nn.Module, inputs: tuple[Any, ...], output: Attended) -> None:
+        head_count = getattr(module, "heads", 1)
+        chosen_heads = _index(heads, head_count, "head", name)
+        rows = _index(queries, output.context.shape[-2], "query", name)
+        with torch.no_grad():
+            weights = output.weights_of(chosen_heads, rows).detach()
+        if weights.dim() == 3:  # an attention without heads has one
+            weights = weights.unsqueeze(1)
+        tape.add(name, weights)
+
+    return hook
+
+
+def _index(choice: Choice, count: int, what: str, name: str) -> Tensor | None:
+    if choice is None:
+        return None
+    if isinstance(choice, slice):
+        return torch.arange(count)[choice]
+    numbers = [choice] if isinstance(choice, int) else list(choice)
+    for number in numbers:
+        if not -count <= number < count:
+            raise UsageError(f"{name} has {count} of them, so there is no {what} {number}")
+    return torch.tensor([number % count for number in numbers], dtype=torch.long)

@@ -1,0 +1,109 @@
+"""A tokenised parallel corpus on disk, memory-mapped: fifty million pairs need no more RAM than fifty.
+
+    source.tokens   uint32, all source sentences one after the other
+    source.offsets  int64, where each sentence begins; one more for the end
+    target.tokens, target.offsets
+    report.json     how many pairs were read, kept and left out, and why
+"""
+
+import json
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.pairs import Pair
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.files import whole_folder
+
+SIDES = ("source", "target")
+ENCODE_AT_ONCE = 4096
+
+
+class TokenPairs:
+    """Pairs of token lists; `pairs[i]` is (source, target), each without special tokens."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        try:
+            self._offsets = {side: np.fromfile(folder / f"{side}.offsets", dtype=np.int64) for side in SIDES}
+            self._tokens = {side: np.memmap(folder / f"{side}.tokens", dtype=np.uint32, mode="r") for side in SIDES}
+            self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise RegardError(f"{folder}: not a readable tokenised corpus ({error}); delete it to make it anew") from error
+        for side in SIDES:
+            if len(self._tokens[side]) != self._offsets[side][-1]:
+                raise RegardError(f"{folder}: {side}.tokens is cut short; delete the folder to make it anew")
+
+    def __len__(self) -> int:
+        return len(self._offsets["source"]) - 1
+
+    def __getitem__(self, index: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        return self._sentence("source", index), self._sentence("target", index)
+
+    def _sentence(self, side: str, index: int) -> NDArray[np.uint32]:
+        offsets = self._offsets[side]
+        return self._tokens[side][offsets[index] : offsets[index + 1]]
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens per sentence, [pairs, 2]: source and target."""
+        return np.stack([np.diff(self._offsets[side]) for side in SIDES], axis=1)
+
+
+def tokenise(
+    pairs: Iterable[Pair],
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    max_length: int,
+    skipped: Counter[str] | None = None,
+) -> TokenPairs:
+    """Write the tokenised corpus into `folder`, all or nothing, and open it.
+
+    Pairs with more than `max_length` tokens on a side are left out and counted beside those the reader skipped.
+    """
+    skipped = Counter() if skipped is None else skipped
+    with whole_folder(folder) as part:
+        kept = _write(pairs, tokenizer, part, max_length, skipped)
+        if kept == 0:
+            told = ", ".join(f"{count} {why}" for why, count in skipped.items()) or "it is empty"
+            raise RegardError(f"the corpus for {folder.name} has no usable pair ({told}); check the data section")
+        (part / "report.json").write_text(json.dumps({"kept": kept, **skipped}), "utf-8")
+    return TokenPairs(folder)
+
+
+def _write(
+    pairs: Iterable[Pair], tokenizer: Tokenizer, folder: Path, max_length: int, skipped: Counter[str]
+) -> int:
+    offsets = {side: array("q", [0]) for side in SIDES}
+    kept = 0
+    with open(folder / "source.tokens", "wb") as source_file, open(folder / "target.tokens", "wb") as target_file:
+        files: dict[str, BinaryIO] = {"source": source_file, "target": target_file}
+        for source, target in _encoded(pairs, tokenizer):
+            if not source or not target:
+                skipped["empty"] += 1
+            elif max(len(source), len(target)) > max_length:
+                skipped[f"longer than {max_length} tokens"] += 1
+            else:
+                for side, tokens in (("source", source), ("target", target)):
+                    files[side].write(np.asarray(tokens, dtype=np.uint32).tobytes())
+                    offsets[side].append(offsets[side][-1] + len(tokens))
+                kept += 1
+    for side in SIDES:
+        with open(folder / f"{side}.offsets", "wb") as file:
+            offsets[side].tofile(file)
+    return kept
+
+
+def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[tuple[list[int], list[int]]]:
+    stream = iter(pairs)
+    while chunk := list(islice(stream, ENCODE_AT_ONCE)):
+        texts = list(chain((pair.source for pair in chunk), (pair.target for pair in chunk)))
+        tokens = list(tokenizer.encode_all(texts))
+        yield from zip(tokens[: len(chunk)], tokens[len(chunk) :], strict=True)

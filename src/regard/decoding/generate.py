@@ -1,0 +1,64 @@
+"""Whole inputs of any size: sorted, batched by token budget, decoded, and back in their order."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import in_order_of_length
+from regard.decoding.beam import beam_search
+from regard.decoding.protocol import Hypothesis, Vocabulary
+from regard.decoding.settings import Decoding
+from regard.decoding.stepwise import decode_stepwise, greedy, sampler
+
+
+def generate(
+    model: nn.Module,
+    sources: Sequence[Sequence[int]],
+    vocabulary: Vocabulary,
+    settings: Decoding,
+    *,
+    pad: int,
+    finished: Callable[[int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses for each source, the best first. `finished` is told how many sentences were done each time."""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    results: list[list[Hypothesis]] = [[] for _ in sources]
+    budget = max(1, settings.batch_tokens // settings.num_beams)
+    for items in in_order_of_length([len(source) for source in sources], budget):
+        batch = padded([sources[item] for item in items], pad).to(device)
+        limits = [settings.limit(len(sources[item])) for item in items]
+        for item, hypotheses in zip(items, _search(model, batch, vocabulary, limits, settings, items), strict=True):
+            results[item] = hypotheses
+        if finished is not None:
+            finished(len(items))
+    model.train(was_training)
+    return results
+
+
+def _search(
+    model: nn.Module,
+    batch: Tensor,
+    vocabulary: Vocabulary,
+    limits: list[int],
+    settings: Decoding,
+    items: Sequence[int],
+) -> list[list[Hypothesis]]:
+    penalty = settings.length_penalty
+    if settings.num_beams > 1:
+        return beam_search(model, batch, vocabulary, limits, beams=settings.num_beams, length_penalty=penalty)
+    choose = greedy
+    if settings.do_sample:
+        choose = sampler(items, settings.seed, settings.temperature, settings.top_k, settings.top_p)
+    return decode_stepwise(model, batch, vocabulary, limits, choose, length_penalty=penalty)
+
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """Rows of different lengths as one tensor, filled up on the right."""
+    longest = max((len(row) for row in rows), default=0)
+    batch = torch.full((len(rows), longest), pad, dtype=torch.long)
+    for index, row in enumerate(rows):
+        batch[index, : len(row)] = torch.as_tensor(row, dtype=torch.long)
+    return batch

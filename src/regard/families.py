@@ -1,0 +1,56 @@
+"""The models by name: where each family lives, and `family:size` presets."""
+
+import dataclasses
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from regard import settings
+from regard.errors import RegardError, UsageError
+
+FAMILIES = {"transformer": ("regard.models.transformer", "Transformer")}
+
+
+def build_model(family: str, config: Any) -> nn.Module:
+    module, name = _family(family)
+    model: nn.Module = getattr(module, name)(config)
+    return model
+
+
+def resolve(section: Mapping[str, Any], **known: Any) -> tuple[str, Any]:
+    """The family and Config of a recipe's `model` section: `preset: transformer:tiny` and any sizes of its own.
+
+    `known` are values that come from elsewhere, such as the size of the vocabulary.
+    """
+    values = dict(section)
+    preset = values.pop("preset", None)
+    if not isinstance(preset, str):
+        raise UsageError("the model section needs a preset, such as preset: transformer:tiny")
+    family, _, size = preset.partition(":")
+    module, _ = _family(family)
+    if size not in module.PRESETS:
+        sizes = ", ".join(f"{family}:{name}" for name in module.PRESETS)
+        raise UsageError(f"there is no preset {preset!r}: choose one of {sizes}")
+    return family, settings.build(module.Config, {**module.PRESETS[size], **values, **known}, "model")
+
+
+def config_json(family: str, config: Any) -> str:
+    return json.dumps({"family": family, **dataclasses.asdict(config)}, indent=1)
+
+
+def config_from_json(values: Mapping[str, Any], place: str) -> tuple[str, Any]:
+    values = dict(values)
+    family = values.pop("family", None)
+    if family not in FAMILIES:
+        raise RegardError(f"{place}: the family {family!r} is not one of {', '.join(FAMILIES)}")
+    return family, settings.build(_family(family)[0].Config, values, place)
+
+
+def _family(name: str) -> tuple[Any, str]:
+    if name not in FAMILIES:
+        raise UsageError(f"there is no model family {name!r}: choose one of {', '.join(FAMILIES)}")
+    module, model = FAMILIES[name]
+    return importlib.import_module(module), model

@@ -1,0 +1,105 @@
+"""The Transformer's blocks: attention and a feed-forward net, each with a residual connection and a LayerNorm.
+
+    post-norm (the paper)    x = LayerNorm(x + Dropout(f(x)))
+    pre-norm                 x = x + Dropout(f(LayerNorm(x)))
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention import Memory, MultiHeadAttention
+from regard.layers.dropout import Dropout
+
+States = Float[Tensor, "batch length size"]
+
+
+@dataclass(frozen=True)
+class BlockSizes:
+    """What every block of a stack has in common."""
+
+    size: int
+    hidden_size: int
+    heads: int
+    dropout: float
+    pre_norm: bool
+
+
+class FeedForward(nn.Module):
+    """W_2 relu(W_1 x), the same for every position."""
+
+    def __init__(self, size: int, hidden_size: int):
+        super().__init__()
+        self.expand = nn.Linear(size, hidden_size)
+        self.contract = nn.Linear(hidden_size, size)
+        for layer in (self.expand, self.contract):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, states: States) -> States:
+        return self.contract(F.relu(self.expand(states)))
+
+
+class Residual(nn.Module):
+    """Wraps a sub-layer: normalise, drop out and add, in the order of the block's kind."""
+
+    def __init__(self, sizes: BlockSizes):
+        super().__init__()
+        self.norm = nn.LayerNorm(sizes.size)
+        self.dropout = Dropout(sizes.dropout)
+        self.pre_norm = sizes.pre_norm
+
+    def forward(self, states: States, sublayer: Callable[[States], States]) -> States:
+        if self.pre_norm:
+            return states + self.dropout(sublayer(self.norm(states)))
+        return self.norm(states + self.dropout(sublayer(states)))
+
+
+class EncoderBlock(nn.Module):
+    """Every position looks at every real position."""
+
+    def __init__(self, sizes: BlockSizes):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(sizes.size, sizes.heads)
+        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size)
+        self.around_self_attention = Residual(sizes)
+        self.around_feed_forward = Residual(sizes)
+
+    def forward(self, states: States, mask: Bool[Tensor, "batch length"] | None) -> States:
+        states = self.around_self_attention(states, lambda x: self.self_attention(x, mask=mask).context)
+        return self.around_feed_forward(states, self.feed_forward)
+
+
+class DecoderBlock(nn.Module):
+    """Every position looks at the positions before it, then at the source."""
+
+    def __init__(self, sizes: BlockSizes):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(sizes.size, sizes.heads)
+        self.cross_attention = MultiHeadAttention(sizes.size, sizes.heads)
+        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size)
+        self.around_self_attention = Residual(sizes)
+        self.around_cross_attention = Residual(sizes)
+        self.around_feed_forward = Residual(sizes)
+
+    def forward(
+        self,
+        states: States,
+        source: Memory,
+        mask: Bool[Tensor, "batch length"] | None = None,
+        past: Memory | None = None,
+    ) -> tuple[States, Memory]:
+        """The new states, and this block's memory of the target so far: the `past` of the next step."""
+        remembered: list[Memory] = []
+
+        def look_back(x: States) -> States:
+            attended = self.self_attention(x, mask=mask, causal=True, past=past)
+            remembered.append(attended.memory)
+            return attended.context
+
+        states = self.around_self_attention(states, look_back)
+        states = self.around_cross_attention(states, lambda x: self.cross_attention(x, source).context)
+        return self.around_feed_forward(states, self.feed_forward), remembered[0]

@@ -1,0 +1,70 @@
+"""Where a token stands, added to what it means.
+
+    PE(pos, 2i)     = sin(pos / 10000^(2i / d))
+    PE(pos, 2i + 1) = cos(pos / 10000^(2i / d))
+"""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.errors import RegardError, UsageError
+
+
+def sinusoids(count: int, size: int) -> Float[Tensor, "count size"]:
+    """The first `count` rows of the sinusoidal encoding (Vaswani et al. 2017)."""
+    position = torch.arange(count, dtype=torch.float64)[:, None]
+    pair = torch.arange(0, size, 2, dtype=torch.float64)
+    angle = position * torch.exp(-math.log(10000.0) * pair / size)
+    table = torch.empty(count, size, dtype=torch.float64)
+    table[:, 0::2] = angle.sin()
+    table[:, 1::2] = angle[:, : size // 2].cos()
+    return table.float()
+
+
+class SinusoidalPositions(nn.Module):
+    """A fixed encoding of any length; `max_length` rows are kept ready, more are made when needed."""
+
+    def __init__(self, max_length: int, size: int):
+        super().__init__()
+        self.register_buffer("table", sinusoids(max_length, size), persistent=False)
+        self.table: Tensor
+
+    def forward(self, positions: Int[Tensor, "*batch length"]) -> Float[Tensor, "*batch length size"]:
+        table = self.table
+        needed = int(positions.max()) + 1 if positions.numel() else 0
+        if needed > len(table):
+            table = sinusoids(needed, table.shape[1]).to(table)
+        return table[positions]
+
+
+class LearnedPositions(nn.Module):
+    """One learnt vector per place, up to `max_length` places."""
+
+    def __init__(self, max_length: int, size: int):
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_length, size))
+        nn.init.normal_(self.table, std=0.02)
+
+    def forward(self, positions: Int[Tensor, "*batch length"]) -> Float[Tensor, "*batch length size"]:
+        needed = int(positions.max()) + 1 if positions.numel() else 0
+        if needed > len(self.table):
+            raise RegardError(
+                f"an input of {needed} tokens is longer than the {len(self.table)} learnt positions: "
+                "shorten it, or train with a larger model.max_length or sinusoidal positions"
+            )
+        return self.table[positions]
+
+
+POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
+    "sinusoidal": SinusoidalPositions,
+    "learned": LearnedPositions,
+}
+
+
+def named_positions(kind: str, max_length: int, size: int) -> nn.Module:
+    if kind not in POSITIONS:
+        raise UsageError(f"there are no positions called {kind!r}: choose one of {', '.join(POSITIONS)}")
+    return POSITIONS[kind](max_length, size)

@@ -1,0 +1,1 @@
+"""One file per paper: its Config, its PRESETS, its model."""

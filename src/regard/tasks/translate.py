@@ -1,0 +1,152 @@
+"""Translation: what is learnt, from pairs of sentences; and the verb, `Translator.translate`."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import Place, TokenBatches, in_order_of_length
+from regard.data.named import data_folder, named
+from regard.data.pairs import Pair
+from regard.data.parallel import read_pairs
+from regard.data.token_pairs import TokenPairs
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.generate import padded
+from regard.decoding.settings import Decoding
+from regard.errors import UsageError
+from regard.layers.cross_entropy import linear_cross_entropy
+from regard.training.loop import Loss
+from regard.training.settings import Training
+
+VALIDATION_TOKENS = 8192  # padded tokens per validation batch; changes speed, never results
+
+
+@dataclass(frozen=True)
+class TranslationData:
+    """The `data` section of a translation recipe: a named data set, or files of one's own."""
+
+    name: str | None = None  # corpus, multi30k
+    options: dict[str, Any] = field(default_factory=dict)  # of the named data set, such as source: en
+    train: tuple[str, ...] = ()  # two text files, or one .tsv/.jsonl/.parquet table
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    source_column: str = "source"
+    target_column: str = "target"
+    tokenizer: str = "bpe"  # bpe, unigram, wordpiece or word
+    vocabulary: int = 8000  # tokens, one vocabulary for both sides
+    lowercase: bool = False
+    max_length: int = 256  # tokens; longer pairs are left out of the training, and counted
+    bleu_tokenize: str = "13a"  # sacreBLEU's tokenisation; "none" for text that is tokenised already
+
+    def pairs(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterable[Pair]:
+        """The pairs of a split, streamed."""
+        if split not in ("train", "valid", "test"):
+            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
+        files = getattr(self, split)
+        if self.name is not None:
+            if files:
+                raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
+            return named(self.name, data_folder(folder), split, **self.options)
+        if not files:
+            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        if len(files) > 2:
+            raise UsageError(f"data.{split} names {len(files)} files: give two text files or one table")
+        return read_pairs(
+            files[0],
+            target_path=files[1] if len(files) == 2 else None,
+            source_column=self.source_column,
+            target_column=self.target_column,
+            skipped=skipped,
+        )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded token tensors: what is read, what the decoder is told, what it must say."""
+
+    source: Tensor  # [batch, source length], each row ends with </s>
+    told: Tensor  # [batch, target length]: <s> y_1 ... y_n
+    said: Tensor  # [batch, target length]: y_1 ... y_n </s>
+    items: tuple[int, ...] = ()
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(self.source.to(device), self.told.to(device), self.said.to(device), self.items)
+
+
+class Translation:
+    """The task the training loop sees (regard.training.loop.Task)."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        train: TokenPairs,
+        valid: TokenPairs,
+        training: Training,
+        decoding: Decoding,
+        config_json: str,
+        device: torch.device,
+    ):
+        self.tokenizer, self.train, self.valid = tokenizer, train, valid
+        self.training, self.decoding, self.config_json, self.device = training, decoding, config_json, device
+
+    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        plan = TokenBatches(self.train.lengths() + 1, self.training.batch_tokens, self.training.seed)
+        for items, after in plan.follow(place):
+            yield self._batch(self.train, items.tolist()), after
+
+    def _batch(self, pairs: TokenPairs, items: Sequence[int]) -> Batch:
+        sources, targets = zip(*(pairs[item] for item in items), strict=True)
+        return make_batch(sources, targets, self.tokenizer, items).to(self.device)
+
+    def count(self, batch: Batch) -> int:
+        return int((batch.said != self.tokenizer.pad).sum())
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        return sequence_loss(model, batch, self.tokenizer.pad, self.training.label_smoothing)
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        nll, count = 0.0, 0
+        lengths = (self.valid.lengths() + 1).max(axis=1)
+        for items in in_order_of_length(lengths.tolist(), VALIDATION_TOKENS):
+            loss = sequence_loss(model, self._batch(self.valid, items.tolist()), self.tokenizer.pad)
+            nll, count = nll + loss.nll.item(), count + loss.count
+        return {"nll": nll / count, "perplexity": float(np.exp(min(nll / count, 700)))}
+
+    def files(self) -> dict[str, str]:
+        return {
+            "config.json": self.config_json,
+            "tokenizer.json": self.tokenizer.to_json(),
+            "generation_config.json": json.dumps(asdict(self.decoding), indent=1),
+        }
+
+    def lines(self, batch: Batch) -> str:
+        shown = ", ".join(str(item + 1) for item in batch.items[:8])
+        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
+        return f"the training pairs {shown}{more}"
+
+
+def make_batch(
+    sources: Sequence[Any], targets: Sequence[Any], tokenizer: Tokenizer, items: Sequence[int] = ()
+) -> "Batch":
+    """Special tokens and padding around plain token lists."""
+    start, end, pad = tokenizer.start, tokenizer.end, tokenizer.pad
+    return Batch(
+        padded([[*source, end] for source in sources], pad),
+        padded([[start, *target] for target in targets], pad),
+        padded([[*target, end] for target in targets], pad),
+        tuple(items),
+    )
+
+
+def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) -> Loss:
+    """Summed over the real target tokens; padding never reaches the vocabulary."""
+    real = batch.said != pad
+    states = model.decode(batch.source, batch.told)
+    total, nll = linear_cross_entropy(states[real], model.output_weight, batch.said[real], smoothing)
+    return Loss(total, nll, int(real.sum()))

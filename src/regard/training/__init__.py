@@ -1,0 +1,1 @@
+"""One loop for every task: schedules, optimisers, checkpoints, and resuming to the bit."""

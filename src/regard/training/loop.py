@@ -1,0 +1,282 @@
+"""The training loop, the same for every task.
+
+A task brings batches, a loss as *sum and count*, a validation, and the small files that make a checkpoint usable.
+The loop brings everything else: accumulation, clipping, the schedule, logs, checkpoints, early stopping, averaging,
+and a resume that continues the very same curve. What a run needs to go on bit by bit is its weights, its optimiser,
+its random generator and its place in the data; a checkpoint holds exactly these.
+"""
+
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from regard.data.batching import Place
+from regard.errors import RegardError
+from regard.training import checkpoints
+from regard.training.allocator import keep_freed_memory
+from regard.training.checkpoints import Progress
+from regard.training.optimizers import make_optimizer
+from regard.training.run import Run
+from regard.training.schedules import rate
+from regard.training.settings import Training
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums over a batch, so that batches can be split and joined without changing the result."""
+
+    total: Tensor  # what is minimised; carries the gradient
+    nll: Tensor  # plain negative log-likelihood, for perplexity
+    count: int  # what both are divided by
+
+
+class Task(Protocol):
+    """What the loop must know about what is being learnt."""
+
+    def batches(self, place: Place) -> Iterator[tuple[Any, Place]]:
+        """Batches without end from `place` on, each with the place after it."""
+
+    def count(self, batch: Any) -> int:
+        """What the loss of this batch will be divided by."""
+
+    def loss(self, model: nn.Module, batch: Any) -> Loss: ...
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        """Metrics on held-out data; `nll` is the one that must fall."""
+
+    def files(self) -> dict[str, str]:
+        """Name and text of the files that belong into every checkpoint."""
+
+    def lines(self, batch: Any) -> str:
+        """Where a batch comes from, for the report of a loss that is not a number."""
+
+
+class Watcher(Protocol):
+    """Whoever looks on: a progress bar, a notebook, nobody."""
+
+    def stepped(self, progress: Progress, record: dict[str, float]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended."""
+
+    reason: str  # "steps", "minutes", "patience" or "stopped"
+    progress: Progress
+
+
+class Trainer:
+    """Trains one model on one task in one run folder."""
+
+    def __init__(self, model: nn.Module, task: Task, settings: Training, run: Run, watcher: Watcher | None = None):
+        keep_freed_memory()
+        self.device = choose_device(settings.device)
+        self.model, self.task, self.settings, self.run = model.to(self.device), task, settings, run
+        self.watcher = watcher
+        self.optimizer = make_optimizer(model, settings)
+        self.progress = Progress()
+        self.stop_asked = False
+        self.writer = _tensorboard(run.folder)
+
+    def resume(self) -> None:
+        """Take up the run where its last checkpoint left it."""
+        folder = self.run.checkpoint("last")
+        if not folder.exists():
+            self.run.forget_metrics_after(0)
+            return
+        self.progress = checkpoints.load_progress(folder)
+        checkpoints.load_weights(self.model, folder)
+        state = checkpoints.load_tensors(folder / checkpoints.OPTIMIZER)
+        torch.set_rng_state(state.pop("random.cpu"))
+        if "random.device" in state:
+            _device_random(self.device).set_rng_state(state.pop("random.device"))
+        self.optimizer.load_state_tensors(state)
+        self.run.forget_metrics_after(self.progress.step)
+
+    def train(self) -> Outcome:
+        """Go on until the steps, the minutes or the patience are used up, or somebody presses Ctrl-C."""
+        if self.progress.finished:
+            return Outcome(self.progress.finished, self.progress)
+        self.model.train()
+        batches = self.task.batches(Place(self.progress.epoch, self.progress.batch))
+        with self._stop_on_signals():
+            reason = self._why_stop()
+            while reason is None:
+                started = time.perf_counter()
+                self._update(list(islice(batches, self.settings.accumulate)))
+                self.progress.seconds += time.perf_counter() - started
+                validates = self.progress.step % self.settings.validate_every == 0
+                reason = self._why_stop()
+                self._log(self._validate() if validates or reason not in (None, "stopped") else {})
+                reason = reason or self._why_stop()
+                if validates or reason:
+                    self.progress.finished = None if reason == "stopped" else reason
+                    self.save()
+        if reason != "stopped" and self.settings.average > 1:
+            self._try_average()
+        self.run.log(f"training ended: {reason}, step {self.progress.step}, {self.progress.seconds:.0f} s")
+        return Outcome(reason or "steps", self.progress)
+
+    def _update(self, group: list[tuple[Any, Place]]) -> None:
+        step = self.progress.step + 1
+        fraction = rate(self.settings.schedule, step, self.settings.warmup, self.settings.steps)
+        self.optimizer.set_rate(fraction)
+        self.optimizer.zero_grad()
+        count = sum(self.task.count(batch) for batch, _ in group)
+        total, nll = 0.0, 0.0
+        for batch, _ in group:
+            loss = self.task.loss(self.model, batch)
+            (loss.total / count).backward()
+            total, nll = total + loss.total.item(), nll + loss.nll.item()
+            if not math.isfinite(total):
+                self._give_up(step, batch)
+        if self.settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        self.optimizer.step()
+        after = group[-1][1]
+        self.progress.step, self.progress.epoch, self.progress.batch = step, after.epoch, after.batch
+        sums = self.progress.since_log
+        for name, value in (("loss", total), ("nll", nll), ("count", count)):
+            sums[name] = sums.get(name, 0.0) + value
+        sums.setdefault("since", self.progress.seconds)
+
+    def _give_up(self, step: int, batch: Any) -> None:
+        last = self.run.pointed("last")
+        good = f"the last good checkpoint is {self.run.checkpoint(last)}" if last else "there is no checkpoint yet"
+        message = (
+            f"the loss is not a number at step {step} (batch of {self.task.lines(batch)}); {good}; "
+            "lower training.learning_rate or look at these lines"
+        )
+        self.run.log(message)
+        raise RegardError(message)
+
+    def _why_stop(self) -> str | None:
+        settings, progress = self.settings, self.progress
+        if progress.step >= settings.steps:
+            return "steps"
+        if settings.minutes is not None and progress.seconds >= 60 * settings.minutes:
+            return "minutes"
+        if settings.patience is not None and progress.stale >= settings.patience:
+            return "patience"
+        return "stopped" if self.stop_asked else None
+
+    def _validate(self) -> dict[str, float]:
+        metrics = self._validation()
+        loss = metrics["valid_nll"]
+        if self.progress.best_loss is None or loss < self.progress.best_loss:
+            self.progress.best_loss, self.progress.best_step, self.progress.stale = loss, self.progress.step, 0
+        else:
+            self.progress.stale += 1
+        return metrics
+
+    def _validation(self) -> dict[str, float]:
+        self.model.eval()
+        with torch.inference_mode():
+            metrics = self.task.validate(self.model)
+        self.model.train()
+        return {f"valid_{name}": value for name, value in metrics.items()}
+
+    def _log(self, validation: dict[str, float]) -> None:
+        progress, sums = self.progress, self.progress.since_log
+        if self.watcher is not None:
+            self.watcher.stepped(progress, {"loss": sums["loss"] / sums["count"], **validation})
+        if not validation and progress.step % self.settings.log_every:
+            return
+        spent = progress.seconds - sums["since"]
+        record = {
+            "step": progress.step,
+            "loss": sums["loss"] / sums["count"],
+            "nll": sums["nll"] / sums["count"],
+            "learning_rate": self.optimizer.optimizers[0].param_groups[0]["lr"],
+            "epoch": progress.epoch,
+            "seconds": round(progress.seconds, 3),
+            "tokens_per_second": round(sums["count"] / spent) if spent > 0 else 0,
+            **validation,
+        }
+        progress.since_log = {}
+        self.run.log_metrics(record)
+        self.run.log("  ".join(f"{name} {value:.6g}" for name, value in record.items()))
+        if self.writer is not None:
+            for name, value in record.items():
+                self.writer.add_scalar(name, value, progress.step)
+            self.writer.flush()
+
+    def save(self) -> None:
+        """Write a checkpoint of this step and move `last` (and, if it is the best, `best`) to it."""
+        state = {**self.optimizer.state_tensors(), "random.cpu": torch.get_rng_state()}
+        if self.device.type != "cpu":
+            state["random.device"] = _device_random(self.device).get_rng_state()
+        step = self.progress.step
+        checkpoints.save(self.run.checkpoint(step), self.model, self.task.files(), state, self.progress)
+        self.run.point("last", step)
+        if self.progress.best_step == step:
+            self.run.point("best", step)
+        self.run.prune(max(self.settings.keep, self.settings.average))
+
+    def _try_average(self) -> None:
+        """Average the newest checkpoints; the average becomes the best if it validates better."""
+        steps = self.run.saved_steps()[-self.settings.average :]
+        mean = checkpoints.average([self.run.checkpoint(step) for step in steps])
+        last = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        self.model.load_state_dict(mean)
+        metrics = self._validation()
+        if self.progress.best_loss is None or metrics["valid_nll"] < self.progress.best_loss:
+            self.progress = replace(self.progress, best_loss=metrics["valid_nll"])
+            checkpoints.save(self.run.checkpoint("average"), self.model, self.task.files(), {}, self.progress)
+            self.run.point("best", "average")
+        told = "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
+        self.run.log(f"average of the checkpoints {', '.join(map(str, steps))}: {told}")
+        self.model.load_state_dict(last)
+
+    @contextmanager
+    def _stop_on_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the step, save, and leave; a second Ctrl-C does not wait."""
+
+        def ask(number: int, frame: Any) -> None:
+            if self.stop_asked:
+                raise KeyboardInterrupt
+            self.stop_asked = True
+
+        previous: dict[int, Any] = {}
+        try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                previous[number] = signal.signal(number, ask)
+        except ValueError:  # not the main thread: whoever runs us there must stop us otherwise
+            previous = {}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes CUDA, then Apple's MPS, then the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise RegardError(f"training.device={name} cannot be used here ({str(error).splitlines()[0]})") from error
+
+
+def _device_random(device: torch.device) -> Any:
+    return getattr(torch, device.type)
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    make: Callable[..., Any] = SummaryWriter
+    return make(str(folder / "tensorboard"))

@@ -1,0 +1,29 @@
+"""How a model is trained: the `training` section of a recipe."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Training:
+    """Every key has a default; recipes change what matters to them."""
+
+    steps: int = 10_000  # updates of the weights
+    batch_tokens: int = 4096  # padded tokens of the longer side per batch
+    accumulate: int = 1  # batches per update; the loss is sum / count, so splitting a batch changes nothing
+    optimizer: str = "adam"  # adam or adamw
+    learning_rate: float = 1e-3  # at the end of the warm-up
+    betas: tuple[float, ...] = (0.9, 0.98)
+    epsilon: float = 1e-9
+    weight_decay: float = 0.0  # matrices only: never biases, norms or positions
+    schedule: str = "inverse_sqrt"  # inverse_sqrt, cosine, linear or constant, after the warm-up
+    warmup: int = 1000  # steps of linear increase
+    label_smoothing: float = 0.1
+    clip_norm: float | None = 1.0  # of the whole gradient; null for no clipping
+    validate_every: int = 500
+    log_every: int = 50
+    keep: int = 5  # newest checkpoints kept beside the best
+    average: int = 0  # newest checkpoints averaged at the end; the average is kept if it validates better
+    patience: int | None = None  # validations without improvement before stopping early
+    minutes: float | None = None  # stop (and validate) after so much training time
+    seed: int = 0
+    device: str = "auto"  # auto, cpu, cuda or mps

@@ -1,0 +1,18 @@
+"""Shapes are types: in tests every jaxtyping annotation of regard is enforced by beartype."""
+
+import os
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+hook = install_import_hook(["regard.attention", "regard.layers", "regard.models"], "beartype.beartype")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets, or a skip with a reason that is counted."""
+    folder = os.environ.get("REGARD_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("REGARD_DATA names no folder of real data sets")
+    return Path(folder)
