@@ -1,1 +1,29 @@
-"""regard: attention models."""
+"""regard: attention models from Bahdanau to GPT-2, to build, train, run and look inside.
+
+import regard
+translator = regard.load("runs/demo")
+translator.translate(["the red car is in front of the house ."])[0].text
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from regard.attention import attend, record
+    from regard.load import load
+
+# Where each public name lives. They are imported at first use, so that `regard --help` need not wait for torch.
+_HOMES = {"attend": "regard.attention", "record": "regard.attention", "load": "regard.load"}
+
+__all__ = ["__version__", "attend", "load", "record"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value

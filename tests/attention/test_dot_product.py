@@ -146,6 +146,23 @@ def test_with_more_queries_than_keys_the_first_queries_stand_before_every_key() 
     assert (attended.weights > 0)[0].tolist() == masks.causal(5, 3).tolist()
 
 
+def test_no_kernel_ever_sees_a_row_that_may_attend_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels differ in what such a row gives, so that a test on one machine cannot speak for the others."""
+    kernel, seen = dot_product.F.scaled_dot_product_attention, []
+
+    def watched(*tensors: Tensor, attn_mask: Tensor | None = None, **options: object) -> Tensor:
+        seen.append(attn_mask)
+        return kernel(*tensors, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(dot_product.F, "scaled_dot_product_attention", watched)
+    query, keys = torch.randn(2, 5, 4), torch.randn(2, 3, 4)
+    attend(query, keys, keys, causal=True)
+    attend(query, keys, keys, mask=torch.zeros(2, 1, 3, dtype=torch.bool))
+    assert len(seen) == 2
+    for mask in seen:
+        assert mask.any(-1).all()
+
+
 def test_a_row_of_a_batch_is_the_row_alone() -> None:
     torch.manual_seed(0)
     query, keys, values = torch.randn(4, 3, 8), torch.randn(4, 5, 8), torch.randn(4, 5, 8)

@@ -42,9 +42,7 @@ def window(
     return mask
 
 
-def positions_of_queries(
-    queries: int, keys: int, device: torch.device | None = None
-) -> Int[Tensor, "queries"]:
+def positions_of_queries(queries: int, keys: int, device: torch.device | None = None) -> Int[Tensor, "queries"]:
     """Queries that attend to themselves and to what came before stand at the end of the keys."""
     return torch.arange(keys - queries, keys, device=device)
 

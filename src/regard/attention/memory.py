@@ -34,9 +34,7 @@ class Memory:
         mask = None
         if self.mask is not None or new.mask is not None:
             mask = torch.cat([self._full_mask(), new._full_mask()], dim=-1)
-        return Memory(
-            torch.cat([self.keys, new.keys], dim=-2), torch.cat([self.values, new.values], dim=-2), mask
-        )
+        return Memory(torch.cat([self.keys, new.keys], dim=-2), torch.cat([self.values, new.values], dim=-2), mask)
 
     def _full_mask(self) -> Bool[Tensor, "batch keys"]:
         if self.mask is not None:
@@ -66,9 +64,7 @@ class Attended:
 
     context: Float[Tensor, "*batch queries size"]
     weights_of: WeightsOf = field(repr=False)
-    memory: Memory | None = field(
-        default=None, repr=False
-    )  # what was attended to: the cache for the next step
+    memory: Memory | None = field(default=None, repr=False)  # what was attended to: the cache for the next step
     log_probability: Float[Tensor, "*batch queries"] | None = None  # of the sampled key (hard alignment)
 
     @cached_property

@@ -35,9 +35,7 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         if heads < 1 or size % heads:
-            raise RegardError(
-                f"a size of {size} cannot be split over {heads} heads: choose a divisor of {size}"
-            )
+            raise RegardError(f"a size of {size} cannot be split over {heads} heads: choose a divisor of {size}")
         self.size, self.heads = size, heads
         key_size = size if key_size is None else key_size
         value_size = key_size if value_size is None else value_size

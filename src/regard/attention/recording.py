@@ -87,9 +87,7 @@ def attentions(model: nn.Module) -> list[tuple[str, nn.Module]]:
     return [(name, module) for name, module in model.named_modules() if isinstance(module, kinds)]
 
 
-def choose_attentions(
-    model: nn.Module, layers: int | str | Iterable[int | str] | None
-) -> list[tuple[str, nn.Module]]:
+def choose_attentions(model: nn.Module, layers: int | str | Iterable[int | str] | None) -> list[tuple[str, nn.Module]]:
     """The attentions whose layer number or name is asked for; asking for none that exists is an error."""
     found = attentions(model)
     if layers is None:

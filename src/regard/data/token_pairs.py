@@ -1,9 +1,9 @@
 """A tokenised parallel corpus on disk, memory-mapped: fifty million pairs need no more RAM than fifty.
 
-    source.tokens   uint32, all source sentences one after the other
-    source.offsets  int64, where each sentence begins; one more for the end
-    target.tokens, target.offsets
-    report.json     how many pairs were read, kept and left out, and why
+source.tokens   uint32, all source sentences one after the other
+source.offsets  int64, where each sentence begins; one more for the end
+target.tokens, target.offsets
+report.json     how many pairs were read, kept and left out, and why
 """
 
 import json
@@ -36,7 +36,9 @@ class TokenPairs:
             self._tokens = {side: np.memmap(folder / f"{side}.tokens", dtype=np.uint32, mode="r") for side in SIDES}
             self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise RegardError(f"{folder}: not a readable tokenised corpus ({error}); delete it to make it anew") from error
+            raise RegardError(
+                f"{folder}: not a readable tokenised corpus ({error}); delete it to make it anew"
+            ) from error
         for side in SIDES:
             if len(self._tokens[side]) != self._offsets[side][-1]:
                 raise RegardError(f"{folder}: {side}.tokens is cut short; delete the folder to make it anew")
@@ -78,9 +80,7 @@ def tokenise(
     return TokenPairs(folder)
 
 
-def _write(
-    pairs: Iterable[Pair], tokenizer: Tokenizer, folder: Path, max_length: int, skipped: Counter[str]
-) -> int:
+def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, folder: Path, max_length: int, skipped: Counter[str]) -> int:
     offsets = {side: array("q", [0]) for side in SIDES}
     kept = 0
     with open(folder / "source.tokens", "wb") as source_file, open(folder / "target.tokens", "wb") as target_file:

@@ -34,7 +34,9 @@ class Tokenizer:
         if kind not in KINDS:
             raise UsageError(f"there is no tokenizer called {kind!r}: choose one of {', '.join(KINDS)}")
         if vocabulary <= len(SPECIALS):
-            raise UsageError(f"a vocabulary of {vocabulary} tokens leaves no room beside the special ones; ask for more")
+            raise UsageError(
+                f"a vocabulary of {vocabulary} tokens leaves no room beside the special ones; ask for more"
+            )
         backend, trainer = KINDS[kind](vocabulary)
         normal: list[normalizers.Normalizer] = [normalizers.NFC()]
         backend.normalizer = normalizers.Sequence(normal + ([normalizers.Lowercase()] if lowercase else []))

@@ -1,7 +1,7 @@
 """The Transformer's blocks: attention and a feed-forward net, each with a residual connection and a LayerNorm.
 
-    post-norm (the paper)    x = LayerNorm(x + Dropout(f(x)))
-    pre-norm                 x = x + Dropout(f(LayerNorm(x)))
+post-norm (the paper)    x = LayerNorm(x + Dropout(f(x)))
+pre-norm                 x = x + Dropout(f(LayerNorm(x)))
 """
 
 from collections.abc import Callable

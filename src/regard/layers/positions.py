@@ -1,7 +1,7 @@
 """Where a token stands, added to what it means.
 
-    PE(pos, 2i)     = sin(pos / 10000^(2i / d))
-    PE(pos, 2i + 1) = cos(pos / 10000^(2i / d))
+PE(pos, 2i)     = sin(pos / 10000^(2i / d))
+PE(pos, 2i + 1) = cos(pos / 10000^(2i / d))
 """
 
 import math

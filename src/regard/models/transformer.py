@@ -158,6 +158,16 @@ class Transformer(nn.Module):
         states, pasts = self.decoder(states, state.sources, None, state.pasts)
         return self.logits(states[:, -1]), State(state.sources, pasts, state.place + 1)
 
+    @staticmethod
+    def attention_kind(name: str) -> str:
+        """Who looks at whom in the attention of this name: `encoder` and `decoder` at themselves, or `cross`."""
+        return "encoder" if name.startswith("encoder") else "cross" if name.endswith("cross_attention") else "decoder"
+
+    @staticmethod
+    def attention_layer(name: str) -> int:
+        """The layer an attention belongs to, counted from 1: `decoder.layers.0.cross_attention` is in layer 1."""
+        return int(name.split(".")[2]) + 1
+
     def _mask(self, tokens: Tokens) -> Mask | None:
         """None when nothing is padded: the kernels are faster without a mask."""
         mask = masks.real_tokens(tokens, self.config.pad)

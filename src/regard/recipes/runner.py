@@ -8,9 +8,12 @@ import torch
 from regard import families, settings
 from regard.data.token_pairs import TokenPairs, tokenise
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
 from regard.files import write_text
+from regard.load import load
+from regard.progress import counting
 from regard.recipes import Recipe, from_values
+from regard.tasks.evaluate import Evaluation
+from regard.tasks.evaluate import evaluate as evaluate_translator
 from regard.tasks.translate import Translation, TranslationData
 from regard.training.loop import Outcome, Trainer, Watcher, choose_device
 from regard.training.run import Run
@@ -27,15 +30,36 @@ def train(
     return run, _trainer(recipe, run, data, watcher).train()
 
 
-def resume(
-    out: str | Path, data: str | Path | None = None, watcher: Watcher | None = None
-) -> tuple[Run, Outcome]:
+def resume(out: str | Path, data: str | Path | None = None, watcher: Watcher | None = None) -> tuple[Run, Outcome]:
     """Go on with a run folder exactly where its last checkpoint stands."""
     run = Run.open(out)
-    recipe = from_values(run.config(), str(run.folder / "config.yaml"))
+    recipe = recipe_of(run)
     trainer = _trainer(recipe, run, data, watcher)
     trainer.resume()
     return run, trainer.train()
+
+
+def evaluate(
+    run: str | Path, split: str = "test", *, data: str | Path | None = None, num_beams: int | None = None
+) -> Evaluation:
+    """Score a run's best checkpoint on a split of its own data."""
+    recipe = recipe_of(Run.open(run))
+    section = settings.build(TranslationData, recipe.data, "data")
+    pairs, valid = list(section.pairs(split, data)), list(section.pairs("valid", data))
+    with counting("translating", len(pairs)) as finished:
+        return evaluate_translator(
+            load(run),
+            pairs,
+            bleu_tokenize=section.bleu_tokenize,
+            num_beams=num_beams,
+            valid=valid,
+            finished=finished,
+        )
+
+
+def recipe_of(run: Run) -> Recipe:
+    """The recipe a run was trained with."""
+    return from_values(run.config(), str(run.folder / "config.yaml"))
 
 
 def _trainer(recipe: Recipe, run: Run, data: str | Path | None, watcher: Watcher | None) -> Trainer:
@@ -81,11 +105,3 @@ def _tokenised(
     told = ", ".join(f"{count} {why}" for why, count in pairs.report.items())
     run.log(f"{split}: {told}")
     return pairs
-
-
-def checkpoint_of(run: Run) -> Path:
-    """The checkpoint to use: the best one, else the last."""
-    for name in ("best", "last"):
-        if run.checkpoint(name).is_dir():
-            return run.checkpoint(name)
-    raise RegardError(f"{run.folder} has no checkpoint yet: go on with regard train --resume --out {run.folder}")

@@ -1,4 +1,4 @@
-"""Translation: what is learnt, from pairs of sentences; and the verb, `Translator.translate`."""
+"""Translation as it is learnt: pairs of sentences, their loss, their validation."""
 
 import json
 from collections import Counter
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.named import data_folder, named
@@ -17,10 +17,10 @@ from regard.data.pairs import Pair
 from regard.data.parallel import read_pairs
 from regard.data.token_pairs import TokenPairs
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.generate import padded
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.layers.cross_entropy import linear_cross_entropy
+from regard.tasks.batches import Batch, make_batch
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
@@ -64,19 +64,6 @@ class TranslationData:
             target_column=self.target_column,
             skipped=skipped,
         )
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Padded token tensors: what is read, what the decoder is told, what it must say."""
-
-    source: Tensor  # [batch, source length], each row ends with </s>
-    told: Tensor  # [batch, target length]: <s> y_1 ... y_n
-    said: Tensor  # [batch, target length]: y_1 ... y_n </s>
-    items: tuple[int, ...] = ()
-
-    def to(self, device: torch.device) -> "Batch":
-        return Batch(self.source.to(device), self.told.to(device), self.said.to(device), self.items)
 
 
 class Translation:
@@ -129,19 +116,6 @@ class Translation:
         shown = ", ".join(str(item + 1) for item in batch.items[:8])
         more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
         return f"the training pairs {shown}{more}"
-
-
-def make_batch(
-    sources: Sequence[Any], targets: Sequence[Any], tokenizer: Tokenizer, items: Sequence[int] = ()
-) -> "Batch":
-    """Special tokens and padding around plain token lists."""
-    start, end, pad = tokenizer.start, tokenizer.end, tokenizer.pad
-    return Batch(
-        padded([[*source, end] for source in sources], pad),
-        padded([[start, *target] for target in targets], pad),
-        padded([[*target, end] for target in targets], pad),
-        tuple(items),
-    )
 
 
 def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) -> Loss:

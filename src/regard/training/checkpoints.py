@@ -1,10 +1,10 @@
 """Checkpoints: a folder per step that appears whole or not at all. No pickle anywhere.
 
-    config.json             the model's family and sizes
-    model.safetensors       its weights
-    tokenizer.json, generation_config.json    what the task needs to run it
-    optimizer.safetensors   the optimiser's state and the random generators'
-    trainer.json            where the run stands: step, place in the data, best result so far
+config.json             the model's family and sizes
+model.safetensors       its weights
+tokenizer.json, generation_config.json    what the task needs to run it
+optimizer.safetensors   the optimiser's state and the random generators'
+trainer.json            where the run stands: step, place in the data, best result so far
 """
 
 import json

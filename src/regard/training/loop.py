@@ -113,7 +113,7 @@ class Trainer:
             while reason is None:
                 started = time.perf_counter()
                 self._update(list(islice(batches, self.settings.accumulate)))
-                self.progress.seconds += time.perf_counter() - started
+                self._count("seconds", time.perf_counter() - started)
                 validates = self.progress.step % self.settings.validate_every == 0
                 reason = self._why_stop()
                 self._log(self._validate() if validates or reason not in (None, "stopped") else {})
@@ -144,10 +144,14 @@ class Trainer:
         self.optimizer.step()
         after = group[-1][1]
         self.progress.step, self.progress.epoch, self.progress.batch = step, after.epoch, after.batch
-        sums = self.progress.since_log
         for name, value in (("loss", total), ("nll", nll), ("count", count)):
-            sums[name] = sums.get(name, 0.0) + value
-        sums.setdefault("since", self.progress.seconds)
+            self._count(name, value)
+
+    def _count(self, name: str, value: float) -> None:
+        """Add to what the next line of the metrics will report."""
+        self.progress.since_log[name] = self.progress.since_log.get(name, 0.0) + value
+        if name == "seconds":
+            self.progress.seconds += value
 
     def _give_up(self, step: int, batch: Any) -> None:
         last = self.run.pointed("last")
@@ -187,11 +191,6 @@ class Trainer:
 
     def _log(self, validation: dict[str, float]) -> None:
         progress, sums = self.progress, self.progress.since_log
-        if self.watcher is not None:
-            self.watcher.stepped(progress, {"loss": sums["loss"] / sums["count"], **validation})
-        if not validation and progress.step % self.settings.log_every:
-            return
-        spent = progress.seconds - sums["since"]
         record = {
             "step": progress.step,
             "loss": sums["loss"] / sums["count"],
@@ -199,9 +198,13 @@ class Trainer:
             "learning_rate": self.optimizer.optimizers[0].param_groups[0]["lr"],
             "epoch": progress.epoch,
             "seconds": round(progress.seconds, 3),
-            "tokens_per_second": round(sums["count"] / spent) if spent > 0 else 0,
+            "tokens_per_second": round(sums["count"] / sums["seconds"]),
             **validation,
         }
+        if self.watcher is not None:
+            self.watcher.stepped(progress, record)
+        if not validation and progress.step % self.settings.log_every:
+            return
         progress.since_log = {}
         self.run.log_metrics(record)
         self.run.log("  ".join(f"{name} {value:.6g}" for name, value in record.items()))

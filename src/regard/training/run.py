@@ -1,11 +1,11 @@
 """A run folder: everything one training leaves behind.
 
-    config.yaml      the resolved recipe
-    metrics.jsonl    one object per logged step
-    train.log        the same for people, with what was skipped and what went wrong
-    tensorboard/     the same for TensorBoard, when it is installed
-    data/            the tokenised corpus, memory-mapped
-    checkpoints/     <step>/ ..., and the links `best` and `last`
+config.yaml      the resolved recipe
+metrics.jsonl    one object per logged step
+train.log        the same for people, with what was skipped and what went wrong
+tensorboard/     the same for TensorBoard, when it is installed
+data/            the tokenised corpus, memory-mapped
+checkpoints/     <step>/ ..., and the links `best` and `last`
 """
 
 import json
@@ -34,9 +34,7 @@ class Run:
 
         run = cls(folder)
         if run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
-            raise UsageError(
-                f"{run.folder} exists already: go on with --resume, or choose another folder with --out"
-            )
+            raise UsageError(f"{run.folder} exists already: go on with --resume, or choose another folder with --out")
         write_text(run.folder / CONFIG, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         return run
 
@@ -44,7 +42,9 @@ class Run:
     def open(cls, folder: str | Path) -> "Run":
         run = cls(folder)
         if not run.folder.is_dir():
-            raise UsageError(f"{run.folder}: no such run folder; train one with: regard train RECIPE --out {run.folder}")
+            raise UsageError(
+                f"{run.folder}: no such run folder; train one with: regard train RECIPE --out {run.folder}"
+            )
         if not (run.folder / CONFIG).is_file():
             raise UsageError(f"{run.folder} is not a run folder: it has no {CONFIG}")
         return run

@@ -1,0 +1,251 @@
+"""The command line: one function per verb. Everything heavy is imported when a verb runs, not before."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from regard import __version__
+from regard.errors import RegardError, UsageError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Attention models: build, train, run and look inside them.",
+)
+
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run folder or a checkpoint folder.")]
+DataFolder = Annotated[
+    str | None, typer.Option("--data", help="Folder of named data sets (default: REGARD_DATA, else the user's cache).")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Beam = Annotated[int | None, typer.Option("--beam", help="Beams of the search; 1 is greedy.")]
+
+
+def main() -> NoReturn:
+    """Run a verb. Exit codes: 0 done, 1 failed, 2 wrong use."""
+    # Threads that wait for each other by spinning starve one another on a busy machine (before torch is imported).
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        app(standalone_mode=False)
+        code = 0
+    except typer.Exit as leaving:
+        code = leaving.exit_code
+    except RegardError as error:
+        code = complain(str(error), error.exit_code)
+    except typer.Abort:
+        code = complain("interrupted", 1)
+    except KeyboardInterrupt:
+        code = complain("interrupted", 1)
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except OSError as error:
+        code = complain(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
+    except MemoryError:
+        code = complain("out of memory: choose a smaller model or smaller batches", 1)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # not click's word on wrong arguments
+            raise
+        code = complain(error.format_message(), 2)
+    sys.exit(code)
+
+
+def complain(message: str, code: int) -> int:
+    print(f"regard: {message}", file=sys.stderr)
+    return code
+
+
+@app.callback(invoke_without_command=True)
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        print(f"regard {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def recipes(as_json: AsJson = False) -> None:
+    """List the named runs, with their data, size and expected result."""
+    from regard.recipes import load_recipe, names
+
+    listed = {name: load_recipe(name) for name in names()}
+    if as_json:
+        print(json.dumps({name: recipe.resolved() for name, recipe in listed.items()}, indent=1))
+        return
+    for name, recipe in listed.items():
+        print(
+            f"{name}\n    {recipe.about}\n    data {recipe.data.get('name', 'files')}, model {recipe.model['preset']}"
+        )
+        if recipe.result:
+            print(f"    {recipe.result}")
+
+
+@app.command()
+def train(
+    recipe: Annotated[str | None, typer.Argument(metavar="RECIPE|FILE.yaml", help="See `regard recipes`.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Such as training.steps=200 model.dropout=0.")
+    ] = None,
+    out: Annotated[str | None, typer.Option("--out", help="Run folder (default: runs/RECIPE).")] = None,
+    data: DataFolder = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where the run folder's last checkpoint stands.")
+    ] = False,
+) -> None:
+    """Train a recipe into a run folder. Ctrl-C saves and leaves; --resume goes on bit by bit the same."""
+    from regard.recipes import load_recipe
+
+    if recipe is None and not (resume and out):
+        raise UsageError(
+            "say which recipe to train (see: regard recipes), or which run to resume with --resume --out RUN"
+        )
+    folder = out or f"runs/{Path(recipe or '').stem}"
+    if resume:
+        if overrides:
+            raise UsageError(f"--resume goes on with {folder} as it was configured; {overrides[0]!r} would change it")
+        finish_training(None, folder, data)
+    else:
+        finish_training(load_recipe(recipe or "", overrides or []), folder, data)
+
+
+def finish_training(recipe: Any, folder: str, data: str | None) -> None:
+    """Train or (without a recipe) resume, with a progress bar, and say how it ended."""
+    from regard.progress import TrainingBar
+    from regard.recipes import runner
+    from regard.training.run import Run
+
+    settings = recipe.training_settings() if recipe else runner.recipe_of(Run.open(folder)).training_settings()
+    with TrainingBar(settings.steps) as bar:
+        if recipe:
+            run, outcome = runner.train(recipe, folder, data, bar)
+        else:
+            run, outcome = runner.resume(folder, data, bar)
+    progress = outcome.progress
+    if outcome.reason == "stopped":
+        print(f"stopped and saved at step {progress.step}; go on with: regard train --resume --out {folder}")
+        return
+    best = f", best validation loss {progress.best_loss:.4f}" if progress.best_loss is not None else ""
+    print(f"trained {progress.step} steps in {progress.seconds:.0f} s{best}; the run is in {run.folder}")
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "test",
+    beam: Beam = None,
+    data: DataFolder = None,
+    as_json: AsJson = False,
+) -> None:
+    """BLEU and chrF with intervals, perplexity, BLEU by length, and alignment error where gold links exist."""
+    from regard.recipes import runner
+
+    evaluation = runner.evaluate(run, split, data=data, num_beams=beam)
+    if as_json:
+        print(json.dumps({"split": split, **evaluation.as_dict()}, indent=1))
+    else:
+        print(evaluation.told())
+
+
+@app.command()
+def translate(
+    run: RunFolder,
+    file: Annotated[str | None, typer.Argument(metavar="[FILE]", help="One sentence a line (default: stdin).")] = None,
+    beam: Beam = None,
+    nbest: Annotated[int, typer.Option("--nbest", help="Print the N best translations of each line.")] = 1,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Add word links (source-target, from 0) behind a tab.")
+    ] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw translations instead of searching the best.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of the sampling.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample among the k best tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample among the tokens that hold this much probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
+    length_penalty: Annotated[float | None, typer.Option(help="Above 0 favours longer translations.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens of a translation.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Translate lines: FILE or standard input to standard output, in order. Empty lines stay empty."""
+    from regard.data.parallel import read_lines
+    from regard.load import load
+    from regard.progress import counting
+
+    lines = list(read_lines(file or "/dev/stdin"))
+    too_long = [number for number, line in enumerate(lines, 1) if line is None]
+    for number in too_long:
+        print(f"regard: {file or 'standard input'}, line {number} is too long and was left empty", file=sys.stderr)
+    translator = load(run)
+    with counting("translating", len(lines)) as finished:
+        results = translator.translate(
+            [line or "" for line in lines],
+            num_beams=max(beam, nbest) if beam else None if nbest == 1 else max(nbest, translator.decoding.num_beams),
+            num_return_sequences=nbest,
+            do_sample=sample or None,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            length_penalty=length_penalty,
+            max_new_tokens=max_new_tokens,
+            finished=finished,
+        )
+    links = translator.links(results) if alignments else None
+    for number, result in enumerate(results):
+        for rank, hypothesis in enumerate(result.nbest or (result,)):
+            print(_line(number, hypothesis, links[number][rank] if links else None, nbest, as_json))
+
+
+def _line(number: int, result: Any, links: str | None, nbest: int, as_json: bool) -> str:
+    if as_json:
+        record = {"line": number + 1, "source": result.source, "text": result.text, "score": result.score}
+        return json.dumps({**record, **({"alignment": links} if links is not None else {})}, ensure_ascii=False)
+    text = f"{number} ||| {result.text} ||| {result.score:.4f}" if nbest > 1 else result.text
+    return text if links is None else f"{text}\t{links}"
+
+
+@app.command()
+def look(
+    run: RunFolder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence to translate and look at.")],
+    target: Annotated[str | None, typer.Option("--target", help="Look at this translation instead of our own.")] = None,
+    layers: Annotated[
+        str | None, typer.Option("--layers", help="Such as 0,2 or -1, counted from 0 (default: all).")
+    ] = None,
+    heads: Annotated[str | None, typer.Option("--heads", help="Such as 0,3, counted from 0 (default: all).")] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="page.html, map.svg or map.png.")] = None,
+) -> None:
+    """See what a translation attends to: a page, a picture, or a map on the terminal."""
+    from regard.load import load
+    from regard.looking import draw
+
+    if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
+        raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
+    print(draw(load(run), text, target, numbers(layers, "--layers"), numbers(heads, "--heads"), output))
+
+
+def numbers(text: str | None, option: str) -> list[int] | None:
+    """`0,2,-1` as a list."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is not a list of whole numbers such as 0,2 or -1") from None
+
+
+@app.command()
+def demo(
+    out: Annotated[str, typer.Option("--out", help="Run folder; an earlier demo there is replaced.")] = "runs/demo",
+) -> None:
+    """Train the demo translator (English to Spanish), score it, and write the page of what it attends to."""
+    from regard.demo import run_demo
+
+    run_demo(Path(out))

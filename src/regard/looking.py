@@ -1,0 +1,39 @@
+"""`regard look`: from a sentence to the picture of its attention."""
+
+import sys
+from pathlib import Path
+
+from regard.errors import UsageError
+from regard.tasks.translator import Translator
+from regard.views import Example, attention_page, heads_figure, heatmap, mean_heads, merge_words, terminal
+
+
+def draw(
+    translator: Translator,
+    text: str,
+    target: str | None,
+    layers: list[int] | None,
+    heads: list[int] | None,
+    output: str | None,
+) -> str:
+    """Write the page or picture; what is returned is for the terminal."""
+    if not text.strip():
+        raise UsageError("there is nothing to look at in an empty text")
+    if target is None:
+        result = translator.translate([text])[0]
+        said, tokens, score = result.text, result.tokens, result.score
+    else:
+        said, tokens, score = target, translator.encode(target), None
+    maps = translator.look(text, tokens=tokens, layers=layers, heads=heads)
+    if output is not None and output.endswith(".html"):
+        attention_page(f"{text} → {said}", [Example(text, said, maps=maps, score=score)], output)
+        return f"{said}\nwrote {output}"
+    cross = [attention for attention in maps if attention.kind == "cross"]
+    last = merge_words(cross[-1])
+    if output is None:
+        return f"{said}\n\n{last.name}, mean of heads\n{terminal(mean_heads(last), colour=sys.stdout.isatty())}"
+    if heads is not None and len(heads) > 1:
+        heads_figure(last, output, title=last.name)
+    else:
+        heatmap(last, path=output, title=last.name)
+    return f"{said}\nwrote {Path(output)}"

@@ -1,0 +1,155 @@
+"""The verb: a trained model, its tokenizer and its decoding settings, ready to translate and to be looked into."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from torch import nn
+
+from regard.data.links import to_pharaoh
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.generate import generate
+from regard.decoding.protocol import Hypothesis, Vocabulary
+from regard.decoding.settings import Decoding
+from regard.errors import UsageError
+from regard.tasks.alignment import Link, hard_links, merge_subwords
+from regard.tasks.replay import attention_maps, cross_attentions, replay
+from regard.views.maps import AttentionMap
+
+
+@dataclass(eq=False)
+class Translated:
+    """One translation: its text and score, and, when somebody looks, its attention."""
+
+    source: str
+    text: str
+    score: float  # log p / length ** length_penalty
+    tokens: list[int] = field(repr=False)
+    translator: "Translator" = field(repr=False)
+    nbest: tuple["Translated", ...] = field(default=(), repr=False)  # this one first
+
+    @cached_property
+    def attention(self) -> tuple[AttentionMap, ...]:
+        """Every layer's exact weights, from one replay of the finished sentence."""
+        return self.translator.look(self.source, tokens=self.tokens)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page of this translation, in a frame of its own."""
+        import html
+
+        from regard.views.page import Example, page_text
+
+        page = page_text(self.text, [Example(self.source, self.text, maps=self.attention, score=self.score)])
+        return f'<iframe sandbox="allow-scripts" width="100%" height="720" srcdoc="{html.escape(page)}"></iframe>'
+
+
+class Translator:
+    """`translate` sentences, `align` their words, `look` at their attention."""
+
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding):
+        self.model, self.tokenizer, self.decoding = model.eval(), tokenizer, decoding
+        self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=(tokenizer.pad, tokenizer.start))
+
+    def translate(
+        self,
+        texts: str | Sequence[str],
+        *,
+        num_beams: int | None = None,
+        length_penalty: float | None = None,
+        max_new_tokens: int | None = None,
+        do_sample: bool | None = None,
+        temperature: float | None = None,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        num_return_sequences: int = 1,
+        batch_tokens: int | None = None,
+        finished: Callable[[int], None] | None = None,
+    ) -> list[Translated]:
+        """One result per text, in order; what is not given comes from the checkpoint's own settings.
+
+        Empty texts give empty translations. `num_return_sequences` asks for so many hypotheses in `.nbest`.
+        """
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        given = {
+            "num_beams": num_beams if not do_sample else 1,
+            "length_penalty": length_penalty,
+            "max_new_tokens": max_new_tokens,
+            "do_sample": do_sample,
+            "temperature": temperature,
+            "top_k": top_k,
+            "top_p": top_p,
+            "seed": seed,
+            "batch_tokens": batch_tokens,
+        }
+        settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
+        if num_return_sequences > settings.num_beams:
+            raise UsageError(f"{num_return_sequences} hypotheses need at least as many beams, not {settings.num_beams}")
+        sources = [self.encode(text) for text in texts]
+        full = [index for index, source in enumerate(sources) if source]
+        found: dict[int, list[Hypothesis]] = dict(
+            zip(
+                full,
+                generate(
+                    self.model,
+                    [[*sources[index], self.tokenizer.end] for index in full],
+                    self.vocabulary,
+                    settings,
+                    pad=self.tokenizer.pad,
+                    finished=finished,
+                ),
+                strict=True,
+            )
+        )
+        return [self._result(text, found.get(index, [])[:num_return_sequences]) for index, text in enumerate(texts)]
+
+    def _result(self, source: str, hypotheses: Sequence[Hypothesis]) -> Translated:
+        results = [
+            Translated(source, self.tokenizer.decode(known.tokens), known.score, known.tokens, self)
+            for known in hypotheses
+        ]
+        if not results:
+            return Translated(source, "", 0.0, [], self)
+        results[0].nbest = tuple(results)
+        return results[0]
+
+    def look(
+        self,
+        source: str,
+        target: str | None = None,
+        *,
+        tokens: Sequence[int] | None = None,
+        layers: Any = None,
+        heads: Any = None,
+    ) -> tuple[AttentionMap, ...]:
+        """The attention paid while saying `target` (or these tokens, or else our own translation)."""
+        if tokens is None:
+            tokens = self.encode(target) if target is not None else self.translate(source)[0].tokens
+        return attention_maps(self.model, self.tokenizer, self.encode(source), tokens, layers=layers, heads=heads)
+
+    def align(self, sources: Sequence[str], targets: Sequence[Sequence[int] | str]) -> list[set[Link]]:
+        """Word links (source, target) of each pair: where the mean cross-attention of all heads is strongest."""
+        source_tokens = [self.encode(source) for source in sources]
+        target_tokens = [self.encode(t) if isinstance(t, str) else list(t) for t in targets]
+        names = cross_attentions(self.model)
+        links = []
+        replayed = replay(self.model, self.tokenizer, source_tokens, target_tokens, layers=names)
+        for source, target, weights in zip(source_tokens, target_tokens, replayed, strict=True):
+            mean = sum(matrix.mean(0) for matrix in weights.values()) / len(names)
+            links.append(hard_links(self.merge(mean, source, target)))
+        return links
+
+    def links(self, results: Sequence[Translated]) -> list[list[str]]:
+        """For every hypothesis of every result its word links in Pharaoh form, `0-0 1-2`."""
+        every = [hypothesis for result in results for hypothesis in result.nbest or (result,)]
+        told = iter(map(to_pharaoh, self.align([known.source for known in every], [known.tokens for known in every])))
+        return [[next(told) for _ in result.nbest or (result,)] for result in results]
+
+    def merge(self, weights: Any, source: Sequence[int], target: Sequence[int]) -> Any:
+        """Cross-attention between pieces [..., said, read] as weights between words [..., target, source]."""
+        read, said = [*source, self.tokenizer.end], [*target, self.tokenizer.end]
+        return merge_subwords(weights, self.tokenizer.words(said), self.tokenizer.words(read))
+
+    def encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text)
