@@ -29,8 +29,6 @@ Beam = Annotated[int | None, typer.Option("--beam", help="Beams of the search; 1
 
 def main() -> NoReturn:
     """Run a verb. Exit codes: 0 done, 1 failed, 2 wrong use."""
-    # Threads that wait for each other by spinning starve one another on a busy machine (before torch is imported).
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app(standalone_mode=False)
         code = 0

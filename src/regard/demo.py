@@ -38,12 +38,12 @@ def run_demo(folder: Path) -> None:
         print(f"  {pair.source}\n    → {result.text}{note}")
     print(f"\n{evaluation.told()}")
 
-    best, best_scores = min(evaluation.alignment.items(), key=lambda item: item[1].error_rate)
+    chosen = evaluation.chosen or "mean"
     record = {
         "bleu": evaluation.scores.bleu,
         "chrf": evaluation.scores.chrf,
-        "aer": best_scores.error_rate,
-        "aer_from": best,
+        "aer": evaluation.alignment[chosen].error_rate,
+        "aer_from": chosen,
         "train_seconds": round(Run.open(folder).read_metrics()[-1]["seconds"], 1),
         "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
         **evaluation.as_dict(),

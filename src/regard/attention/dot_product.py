@@ -38,6 +38,8 @@ def attend(
     `causal` hides the future; `scale` is 1 / sqrt(size) unless given.
     """
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if mask is not None and mask.dim() == 1:
+        mask = masks.over_queries(mask)
 
     def weights_of(heads: Index, rows: Index) -> Tensor:
         return exact_weights(query, keys, allowed=mask, causal=causal, scale=scale, heads=heads, rows=rows)
@@ -91,9 +93,9 @@ def exact_weights(
 ) -> Float[Tensor, "..."]:
     """softmax(q k^T scale) for the chosen heads (axis -3) and query rows (axis -2), chunk by chunk."""
     if heads is not None:
-        query, keys = query[:, heads], keys[:, heads]
-        if allowed is not None and allowed.dim() == 4 and allowed.shape[1] > 1:
-            allowed = allowed[:, heads]
+        query, keys = query[..., heads, :, :], keys[..., heads, :, :]
+        if allowed is not None and allowed.dim() >= 3 and allowed.shape[-3] > 1:
+            allowed = allowed[..., heads, :, :]
     chosen = torch.arange(query.shape[-2], device=query.device)
     chosen = chosen if rows is None else chosen[rows]
     batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2])

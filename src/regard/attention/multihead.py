@@ -62,7 +62,7 @@ class MultiHeadAttention(nn.Module):
         self,
         states: States,
         mask: Bool[Tensor, "batch keys"] | None = None,
-        values: States | None = None,
+        values: Float[Tensor, "batch length value_size"] | None = None,
     ) -> Memory:
         """Keys and values, projected once. `values` are read in place of `states` when given."""
         if self.shares_projection and values is None:
@@ -91,9 +91,12 @@ class MultiHeadAttention(nn.Module):
         attended to: give it back as `past` at the next step.
         """
         narrow = mask if mask is not None and mask.dim() == 3 else None
+        over_keys = mask if narrow is None else None
         if memory is None:
-            query, own = self._query_and_own_memory(states, mask if narrow is None else None)
+            query, own = self._query_and_own_memory(states, over_keys)
             memory = own if past is None else past.grow(own)
+        elif past is not None or over_keys is not None:
+            raise RegardError("a memory brings its own mask and past: give them to remember(...) and grow(...)")
         else:
             query = self._query(states)
         allowed = masks.over_queries(masks.over_queries(memory.mask))  # [batch, 1, 1, keys]
@@ -120,7 +123,7 @@ class MultiHeadAttention(nn.Module):
             weight, bias = weight[start:stop], None if bias is None else bias[start:stop]
         return [self._split(part) for part in F.linear(states, weight, bias).split(self.size, dim=-1)]
 
-    def _split(self, projected: States) -> Float[Tensor, "batch heads length head_size"]:
+    def _split(self, projected: Float[Tensor, "batch length size"]) -> Float[Tensor, "batch heads length head_size"]:
         return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def extra_repr(self) -> str:

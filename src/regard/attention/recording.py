@@ -73,6 +73,7 @@ def record(
     """
     tape = Tape()
     chosen = choose_attentions(model, layers)
+    heads, queries = _reusable(heads), _reusable(queries)
     handles = [module.register_forward_hook(_recorder(tape, name, heads, queries)) for name, module in chosen]
     try:
         yield tape
@@ -117,15 +118,22 @@ def _stack_and_number(name: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else ("", 0)
 
 
+def _reusable(choice: Choice) -> Choice:
+    """Every layer reads the choice again, so a generator becomes a list."""
+    return choice if choice is None or isinstance(choice, int | slice) else list(choice)
+
+
 def _recorder(tape: Tape, name: str, heads: Choice, queries: Choice) -> Any:
     def hook(module: nn.Module, inputs: tuple[Any, ...], output: Attended) -> None:
-        head_count = getattr(module, "heads", 1)
-        chosen_heads = _index(heads, head_count, "head", name)
+        chosen_heads = _index(heads, getattr(module, "heads", 1), "head", name)
         rows = _index(queries, output.context.shape[-2], "query", name)
+        has_heads = isinstance(module, MultiHeadAttention)
         with torch.no_grad():
-            weights = output.weights_of(chosen_heads, rows).detach()
-        if weights.dim() == 3:  # an attention without heads has one
-            weights = weights.unsqueeze(1)
+            weights = output.weights_of(chosen_heads if has_heads else None, rows).detach()
+        if not has_heads:  # an attention without heads has one
+            weights = weights.unsqueeze(-3)
+        if weights.dim() == 3:  # and one without a batch is a batch of one
+            weights = weights.unsqueeze(0)
         tape.add(name, weights)
 
     return hook
@@ -139,5 +147,5 @@ def _index(choice: Choice, count: int, what: str, name: str) -> Tensor | None:
     numbers = [choice] if isinstance(choice, int) else list(choice)
     for number in numbers:
         if not -count <= number < count:
-            raise UsageError(f"{name} has {count} of them, so there is no {what} {number}")
+            raise UsageError(f"{name or 'this attention'} has {count} of them, so there is no {what} {number}")
     return torch.tensor([number % count for number in numbers], dtype=torch.long)

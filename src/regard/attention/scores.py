@@ -129,17 +129,17 @@ class Location(Score):
         self.place = nn.Linear(query_size, max_keys, bias=False)  # W
 
     def forward(self, query: Queries, memory: Memory) -> Scores:
-        max_keys = self.place.out_features
-        if len(memory) > max_keys:
+        max_keys, longest = self.place.out_features, int(memory.lengths().max())
+        if longest > max_keys:
             raise RegardError(
-                f"the location score knows {max_keys} places but was given {len(memory)} keys: shorten the "
+                f"the location score knows {max_keys} places but was given {longest} keys: shorten the "
                 "input or build the score with a larger max_keys"
             )
-        scores = F.linear(query, self.place.weight[: len(memory)])
+        scores = F.linear(query, self.place.weight[: max(1, longest)])
         if memory.mask is None:
             return scores
-        # Places are counted among the real keys, so that padding on the left changes nothing.
-        places = memory.positions().unsqueeze(-2).expand_as(scores)
+        # Places are counted among the real keys, so that padding changes nothing.
+        places = memory.positions().unsqueeze(-2).expand(*scores.shape[:-1], len(memory))
         return scores.gather(-1, places)
 
 

@@ -28,7 +28,7 @@ class TokenBatches:
     at most `budget` (an item that is longer than the budget makes a batch of its own).
     """
 
-    def __init__(self, lengths: NDArray[np.int64], budget: int, seed: int):
+    def __init__(self, lengths: NDArray[np.integer], budget: int, seed: int):
         self.longest = lengths if lengths.ndim == 1 else lengths.max(axis=1)
         # Sorting by both sides keeps the padding of either small.
         self.sort_keys = (lengths,) if lengths.ndim == 1 else tuple(lengths.T)
@@ -58,7 +58,7 @@ class TokenBatches:
             epoch, batch = epoch + 1, 0
 
 
-def fill(items: NDArray[np.int64], lengths: NDArray[np.int64], budget: int) -> list[NDArray[np.int64]]:
+def fill(items: NDArray[np.int64], lengths: NDArray[np.integer], budget: int) -> list[NDArray[np.int64]]:
     """Cut `items`, in their order, into batches of at most `budget` padded tokens."""
     batches, start, longest = [], 0, 0
     for index, length in enumerate(lengths.tolist()):

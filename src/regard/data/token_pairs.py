@@ -7,12 +7,11 @@ report.json     how many pairs were read, kept and left out, and why
 """
 
 import json
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ class TokenPairs:
     def __init__(self, folder: Path):
         self.folder = folder
         try:
-            self._offsets = {side: np.fromfile(folder / f"{side}.offsets", dtype=np.int64) for side in SIDES}
+            self._offsets = {side: np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r") for side in SIDES}
             self._tokens = {side: np.memmap(folder / f"{side}.tokens", dtype=np.uint32, mode="r") for side in SIDES}
             self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
         except (OSError, ValueError) as error:
@@ -53,9 +52,9 @@ class TokenPairs:
         offsets = self._offsets[side]
         return self._tokens[side][offsets[index] : offsets[index + 1]]
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> NDArray[np.int32]:
         """Tokens per sentence, [pairs, 2]: source and target."""
-        return np.stack([np.diff(self._offsets[side]) for side in SIDES], axis=1)
+        return np.stack([np.diff(self._offsets[side]).astype(np.int32) for side in SIDES], axis=1)
 
 
 def tokenise(
@@ -81,23 +80,24 @@ def tokenise(
 
 
 def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, folder: Path, max_length: int, skipped: Counter[str]) -> int:
-    offsets = {side: array("q", [0]) for side in SIDES}
-    kept = 0
-    with open(folder / "source.tokens", "wb") as source_file, open(folder / "target.tokens", "wb") as target_file:
-        files: dict[str, BinaryIO] = {"source": source_file, "target": target_file}
-        for source, target in _encoded(pairs, tokenizer):
-            if not source or not target:
+    """Stream the pairs into the four files; returns how many were kept."""
+    kept, ends = 0, dict.fromkeys(SIDES, 0)
+    with ExitStack() as stack:
+        tokens = {side: stack.enter_context(open(folder / f"{side}.tokens", "wb")) for side in SIDES}
+        offsets = {side: stack.enter_context(open(folder / f"{side}.offsets", "wb")) for side in SIDES}
+        for side in SIDES:
+            offsets[side].write(np.int64(0).tobytes())
+        for pair in _encoded(pairs, tokenizer):
+            if not all(pair):
                 skipped["empty"] += 1
-            elif max(len(source), len(target)) > max_length:
+            elif max(map(len, pair)) > max_length:
                 skipped[f"longer than {max_length} tokens"] += 1
             else:
-                for side, tokens in (("source", source), ("target", target)):
-                    files[side].write(np.asarray(tokens, dtype=np.uint32).tobytes())
-                    offsets[side].append(offsets[side][-1] + len(tokens))
+                for side, sentence in zip(SIDES, pair, strict=True):
+                    tokens[side].write(np.asarray(sentence, dtype=np.uint32).tobytes())
+                    ends[side] += len(sentence)
+                    offsets[side].write(np.int64(ends[side]).tobytes())
                 kept += 1
-    for side in SIDES:
-        with open(folder / f"{side}.offsets", "wb") as file:
-            offsets[side].tofile(file)
     return kept
 
 

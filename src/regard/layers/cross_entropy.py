@@ -23,8 +23,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
         context: Any, states: Tensor, weight: Tensor, targets: Tensor, smoothing: float
     ) -> tuple[Tensor, Tensor]:
         vocabulary = weight.shape[0]
-        loss = torch.zeros((), dtype=torch.float64, device=states.device)
-        nll = torch.zeros((), dtype=torch.float64, device=states.device)
+        wide = torch.float32 if states.device.type == "mps" else torch.float64  # MPS has no doubles
+        loss = torch.zeros((), dtype=wide, device=states.device)
+        nll = torch.zeros((), dtype=wide, device=states.device)
         wants_gradient = any(context.needs_input_grad)
         states_gradient = torch.empty_like(states)
         weight_gradient = torch.zeros_like(weight)
@@ -37,11 +38,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
             torch.mm(hidden, weight.T, out=z)
             torch.log_softmax(z, dim=-1, out=log_p)
             picked = target[:, None]
-            chunk_nll = -log_p.gather(1, picked).sum(dtype=torch.float64)
+            chunk_nll = -log_p.gather(1, picked).sum(dtype=wide)
             nll += chunk_nll
             loss += chunk_nll * (1 - smoothing)
             if smoothing:
-                loss -= log_p.sum(dtype=torch.float64) * (smoothing / vocabulary)
+                loss -= log_p.sum(dtype=wide) * (smoothing / vocabulary)
             if wants_gradient:
                 delta = log_p.exp_()
                 if smoothing:

@@ -1,5 +1,6 @@
 """From a recipe to a trained run folder."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -27,7 +28,12 @@ def train(
     families.resolve(recipe.model, vocabulary=1)  # a wrong model section should not cost a tokenised corpus
     section.pairs("train", data), section.pairs("valid", data)  # nor should a missing file cost a run folder
     run = Run.create(out, recipe.resolved())
-    return run, _trainer(recipe, run, data, watcher).train()
+    try:
+        trainer = _trainer(recipe, run, data, watcher)
+    except BaseException:  # a fault in the data, or Ctrl-C while it is read: leave nothing half-made behind
+        shutil.rmtree(run.folder, ignore_errors=True)
+        raise
+    return run, trainer.train()
 
 
 def resume(out: str | Path, data: str | Path | None = None, watcher: Watcher | None = None) -> tuple[Run, Outcome]:

@@ -30,7 +30,8 @@ class Evaluation:
     nll: float  # nats per target token, the end included, without label smoothing
     perplexity: float
     lengths: list[LengthBucket]
-    alignment: dict[str, AlignmentScores] = field(default_factory=dict)  # by reading: "best head", "mean", ...
+    alignment: dict[str, AlignmentScores] = field(default_factory=dict)  # by reading: "mean", "layer 2 head 1", ...
+    chosen: str | None = None  # the reading that did best on the validation split
     translations: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,6 +42,7 @@ class Evaluation:
             "perplexity": self.perplexity,
             "bleu_by_length": [asdict(bucket) for bucket in self.lengths],
             "alignment": {name: asdict(scores) for name, scores in self.alignment.items()},
+            "alignment_chosen": self.chosen,
         }
 
     def told(self) -> str:
@@ -58,7 +60,7 @@ class Evaluation:
         ]
         lines += [
             f"alignment error rate {known.error_rate:.3f} (precision {known.precision:.3f}, recall {known.recall:.3f})"
-            f" reading {name}"
+            f" reading {name}{', best on the validation split' * (name == self.chosen)}"
             for name, known in self.alignment.items()
         ]
         return "\n".join(lines)
@@ -80,12 +82,14 @@ def evaluate(
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     hypotheses = [result.text for result in translator.translate(sources, num_beams=num_beams, finished=finished)]
     nll = likelihood(translator, pairs)
+    alignment, chosen = alignment_errors(translator, pairs, valid)
     return Evaluation(
         scores=translation_scores(hypotheses, references, tokenize=bleu_tokenize),
         nll=nll,
         perplexity=float(np.exp(min(nll, 700.0))),
         lengths=bleu_by_length(sources, hypotheses, references, tokenize=bleu_tokenize),
-        alignment=alignment_errors(translator, pairs, valid),
+        alignment=alignment,
+        chosen=chosen,
         translations=hypotheses,
     )
 
@@ -105,32 +109,29 @@ def likelihood(translator: Translator, pairs: Sequence[Pair]) -> float:
 
 def alignment_errors(
     translator: Translator, pairs: Sequence[Pair], valid: Sequence[Pair] = ()
-) -> dict[str, AlignmentScores]:
-    """Alignment error of the cross-attention while the references are said.
+) -> tuple[dict[str, AlignmentScores], str | None]:
+    """Alignment error of the cross-attention while the references are said, by reading; and the reading to trust.
 
-    Three readings: the mean of all heads and layers; the best layer's mean; the best single head. The latter two are
-    chosen on `valid`. A word's row is the one that *says* it, or the next one, in which the word has just been read:
-    in a Transformer the later one is often the sharper, so both are tried on `valid`.
+    Three readings: the mean of all heads and layers, the best layer, the best single head. What is best is chosen on
+    `valid`. A word's row is the one that *says* it, or the next one, in which the word has just been read: in a
+    Transformer the later one can be the sharper, so both are tried on `valid`.
     """
     known = [pair for pair in pairs if pair.links is not None]
     chosen_on = [pair for pair in valid if pair.links is not None]
     if not known:
-        return {}
-    gold = [_gold(pair) for pair in known]
-    candidates = _word_weights(translator, known)
-    results = {"mean": _score([matrices["mean"] for matrices in candidates], gold)}
-    if chosen_on:
-        tried = _word_weights(translator, chosen_on)
-        tried_gold = [_gold(pair) for pair in chosen_on]
-        errors = {name: _score([matrices[name] for matrices in tried], tried_gold).error_rate for name in tried[0]}
-        for what, is_of_kind in (("best layer", _is_layer), ("best head", _is_head)):
-            best = min((name for name in errors if is_of_kind(name)), key=lambda name: errors[name])
-            results[f"{what}: {best}"] = _score([matrices[best] for matrices in candidates], gold)
-    return results
+        return {}, None
+    found = _errors(_word_weights(translator, known), known)
+    if not chosen_on:
+        return {"mean": found["mean"]}, None
+    tried = _errors(_word_weights(translator, chosen_on), chosen_on)
+    best = min(tried, key=lambda name: tried[name].error_rate)
+    best_layer = min(filter(_is_layer, tried), key=lambda name: tried[name].error_rate)
+    best_head = min(filter(_is_head, tried), key=lambda name: tried[name].error_rate)
+    return {name: found[name] for name in ("mean", best_layer, best_head, best)}, best
 
 
 def _is_layer(name: str) -> bool:
-    return name.startswith("layer") and "head" not in name
+    return name.startswith("layer") and not _is_head(name)
 
 
 def _is_head(name: str) -> bool:
@@ -142,8 +143,9 @@ def _gold(pair: Pair) -> Links:
     return Links(links, links)
 
 
-def _score(matrices: Sequence[Matrix], gold: Sequence[Links]) -> AlignmentScores:
-    return alignment_scores([hard_links(matrix) for matrix in matrices], gold)
+def _errors(readings: Sequence[dict[str, Matrix]], pairs: Sequence[Pair]) -> dict[str, AlignmentScores]:
+    gold = [_gold(pair) for pair in pairs]
+    return {name: alignment_scores([hard_links(matrices[name]) for matrices in readings], gold) for name in readings[0]}
 
 
 def _word_weights(translator: Translator, pairs: Sequence[Pair]) -> list[dict[str, Matrix]]:

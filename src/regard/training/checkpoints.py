@@ -43,11 +43,18 @@ def save(
 ) -> None:
     """`files` are the small text files that make the checkpoint usable by itself."""
     with whole_folder(folder) as part:
-        save_file(weights(model), part / WEIGHTS)
+        save_tensors(weights(model), part / WEIGHTS)
         if optimizer:
-            save_file(optimizer, part / OPTIMIZER)
+            save_tensors(optimizer, part / OPTIMIZER)
         for name, text in {**files, TRAINER: json.dumps(vars(progress), indent=1)}.items():
             (part / name).write_text(text, "utf-8")
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:  # it hides the operating system's reason in its own text
+        raise OSError(" ".join(str(error).split())) from error
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

@@ -1,0 +1,49 @@
+# Everything works on a machine that has only make and Python 3.11 or newer.
+VENV   ?= .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+
+.PHONY: help setup demo test lint type format docs bench clean
+
+help:  ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready-base $(VENV)/.ready-test $(VENV)/.ready-lint  ## Create .venv with everything for development
+
+demo: $(VENV)/.ready-base  ## Train the demo translator, report, write its attention page (a few minutes)
+	$(BIN)/regard demo
+
+test: $(VENV)/.ready-test  ## Run the whole test suite
+	$(BIN)/pytest -n auto --dist loadfile
+
+lint: $(VENV)/.ready-lint  ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(VENV)/.ready-lint  ## Check types
+	$(BIN)/mypy
+
+format: $(VENV)/.ready-lint  ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.ready-docs  ## Build the site into site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(VENV)/.ready-bench  ## Say which benchmarks there are
+	@$(BIN)/python benchmarks/list.py
+
+clean:  ## Remove the virtual environment and caches (runs stay)
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+
+# One stamp per extra; a second run starts at once. constraints.txt pins torch to a build that needs no GPU packages.
+$(VENV)/.ready-%: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.$(if $(filter-out base,$*),[$*])'
+	@touch $@
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "regard needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+.PRECIOUS: $(VENV)/.ready-%
