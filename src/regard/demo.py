@@ -24,7 +24,7 @@ def run_demo(folder: Path) -> None:
         if not (folder / CONFIG).exists() or Run.open(folder).config().get("about") != recipe.about:
             raise UsageError(f"{folder} is not an earlier demo: choose another folder with --out")
         shutil.rmtree(folder)
-    print(f"Training a Transformer on {recipe.about.lower()}. This takes up to three minutes on two cores.")
+    print(f"Training a Transformer for up to three minutes. Its data: {recipe.about}.")
     finish_training(recipe, str(folder), None)
 
     evaluation = runner.evaluate(folder, "test")

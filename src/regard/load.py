@@ -28,7 +28,7 @@ def load(run: str | Path, device: str = "auto") -> Translator:
         )
     generation = folder / "generation_config.json"
     decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
-    return Translator(model.to(choose_device(device)), tokenizer, decoding)
+    return Translator(model.to(choose_device(device)), tokenizer, decoding, families.config_json(family, config))
 
 
 def checkpoint_folder(run: str | Path) -> Path:

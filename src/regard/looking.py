@@ -5,7 +5,7 @@ from pathlib import Path
 
 from regard.errors import UsageError
 from regard.tasks.translator import Translator
-from regard.views import Example, attention_page, heads_figure, heatmap, mean_heads, merge_words, terminal
+from regard.views import Example, attention_page, heads_figure, heatmap, merge_words, terminal
 
 
 def draw(
@@ -31,9 +31,9 @@ def draw(
     cross = [attention for attention in maps if attention.kind == "cross"]
     last = merge_words(cross[-1])
     if output is None:
-        return f"{said}\n\n{last.name}, mean of heads\n{terminal(mean_heads(last), colour=sys.stdout.isatty())}"
+        return f"{said}\n\n{terminal(last, colour=sys.stdout.isatty())}"
     if heads is not None and len(heads) > 1:
-        heads_figure(last, output, title=last.name)
+        heads_figure(last, output)
     else:
-        heatmap(last, path=output, title=last.name)
+        heatmap(last, path=output)
     return f"{said}\nwrote {Path(output)}"

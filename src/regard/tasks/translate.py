@@ -106,16 +106,21 @@ class Translation:
         return {"nll": nll / count, "perplexity": float(np.exp(min(nll / count, 700)))}
 
     def files(self) -> dict[str, str]:
-        return {
-            "config.json": self.config_json,
-            "tokenizer.json": self.tokenizer.to_json(),
-            "generation_config.json": json.dumps(asdict(self.decoding), indent=1),
-        }
+        return model_files(self.config_json, self.tokenizer, self.decoding)
 
     def lines(self, batch: Batch) -> str:
         shown = ", ".join(str(item + 1) for item in batch.items[:8])
         more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
         return f"the training pairs {shown}{more}"
+
+
+def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> dict[str, str]:
+    """What must lie beside the weights for a translator to be loaded from them."""
+    return {
+        "config.json": config_json,
+        "tokenizer.json": tokenizer.to_json(),
+        "generation_config.json": json.dumps(asdict(decoding), indent=1),
+    }
 
 
 def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) -> Loss:

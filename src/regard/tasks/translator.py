@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -15,6 +16,8 @@ from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.tasks.alignment import Link, hard_links, merge_subwords
 from regard.tasks.replay import attention_maps, cross_attentions, replay
+from regard.tasks.translate import model_files
+from regard.training import checkpoints
 from regard.views.maps import AttentionMap
 
 
@@ -45,10 +48,11 @@ class Translated:
 
 
 class Translator:
-    """`translate` sentences, `align` their words, `look` at their attention."""
+    """`translate` sentences, `align` their words, `look` at their attention; `regard.load` makes one."""
 
-    def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding):
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
         self.model, self.tokenizer, self.decoding = model.eval(), tokenizer, decoding
+        self.config_json = config_json
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=(tokenizer.pad, tokenizer.start))
 
     def translate(
@@ -153,3 +157,8 @@ class Translator:
 
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a checkpoint folder that `regard.load` opens, without the training state."""
+        files = model_files(self.config_json, self.tokenizer, self.decoding)
+        checkpoints.save(Path(folder), self.model, files)

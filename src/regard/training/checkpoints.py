@@ -39,14 +39,20 @@ class Progress:
 
 
 def save(
-    folder: Path, model: nn.Module, files: dict[str, str], optimizer: dict[str, Tensor], progress: Progress
+    folder: Path,
+    model: nn.Module,
+    files: dict[str, str],
+    optimizer: dict[str, Tensor] | None = None,
+    progress: Progress | None = None,
 ) -> None:
-    """`files` are the small text files that make the checkpoint usable by itself."""
+    """`files` are the small text files that make the checkpoint usable by itself; the rest is for going on."""
+    if progress is not None:
+        files = {**files, TRAINER: json.dumps(vars(progress), indent=1)}
     with whole_folder(folder) as part:
         save_tensors(weights(model), part / WEIGHTS)
         if optimizer:
             save_tensors(optimizer, part / OPTIMIZER)
-        for name, text in {**files, TRAINER: json.dumps(vars(progress), indent=1)}.items():
+        for name, text in files.items():
             (part / name).write_text(text, "utf-8")
 
 

@@ -24,7 +24,7 @@ from regard.errors import RegardError
 from regard.training import checkpoints
 from regard.training.allocator import keep_freed_memory
 from regard.training.checkpoints import Progress
-from regard.training.optimizers import make_optimizer
+from regard.training.optimizers import load_state_tensors, make_optimizer, set_rate, state_tensors
 from regard.training.run import Run
 from regard.training.schedules import rate
 from regard.training.settings import Training
@@ -94,12 +94,14 @@ class Trainer:
             self.run.forget_metrics_after(0)
             return
         self.progress = checkpoints.load_progress(folder)
+        if self.progress.finished:
+            return
         checkpoints.load_weights(self.model, folder)
         state = checkpoints.load_tensors(folder / checkpoints.OPTIMIZER)
         torch.set_rng_state(state.pop("random.cpu"))
         if "random.device" in state:
             _device_random(self.device).set_rng_state(state.pop("random.device"))
-        self.optimizer.load_state_tensors(state)
+        load_state_tensors(self.optimizer, state)
         self.run.forget_metrics_after(self.progress.step)
 
     def train(self) -> Outcome:
@@ -129,7 +131,7 @@ class Trainer:
     def _update(self, group: list[tuple[Any, Place]]) -> None:
         step = self.progress.step + 1
         fraction = rate(self.settings.schedule, step, self.settings.warmup, self.settings.steps)
-        self.optimizer.set_rate(fraction)
+        set_rate(self.optimizer, self.settings.learning_rate * fraction)
         self.optimizer.zero_grad()
         count = sum(self.task.count(batch) for batch, _ in group)
         total, nll = 0.0, 0.0
@@ -195,7 +197,7 @@ class Trainer:
             "step": progress.step,
             "loss": sums["loss"] / sums["count"],
             "nll": sums["nll"] / sums["count"],
-            "learning_rate": self.optimizer.optimizers[0].param_groups[0]["lr"],
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
             "epoch": progress.epoch,
             "seconds": round(progress.seconds, 3),
             "tokens_per_second": round(sums["count"] / sums["seconds"]),
@@ -215,7 +217,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint of this step and move `last` (and, if it is the best, `best`) to it."""
-        state = {**self.optimizer.state_tensors(), "random.cpu": torch.get_rng_state()}
+        state = {**state_tensors(self.optimizer), "random.cpu": torch.get_rng_state()}
         if self.device.type != "cpu":
             state["random.device"] = _device_random(self.device).get_rng_state()
         step = self.progress.step
@@ -234,7 +236,7 @@ class Trainer:
         metrics = self._validation()
         if self.progress.best_loss is None or metrics["valid_nll"] < self.progress.best_loss:
             self.progress = replace(self.progress, best_loss=metrics["valid_nll"])
-            checkpoints.save(self.run.checkpoint("average"), self.model, self.task.files(), {}, self.progress)
+            checkpoints.save(self.run.checkpoint("average"), self.model, self.task.files(), progress=self.progress)
             self.run.point("best", "average")
         told = "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
         self.run.log(f"average of the checkpoints {', '.join(map(str, steps))}: {told}")

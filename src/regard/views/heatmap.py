@@ -21,6 +21,7 @@ from matplotlib.patches import Polygon
 from matplotlib.ticker import MaxNLocator
 
 from regard.errors import RegardError, UsageError
+from regard.files import whole_file
 from regard.views.maps import AttentionMap, display, mean_heads
 
 SUFFIXES = (".png", ".svg")
@@ -157,18 +158,16 @@ def _checked(path: str | Path) -> Path:
 
 
 def _save(figure: Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    svg = path.suffix.lower() == ".svg"
     # Text stays text in SVG: it can be searched, and the reader's own fonts draw any script.
     as_text = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"})
-    with as_text, warnings.catch_warnings():
+    with as_text, warnings.catch_warnings(), whole_file(path) as file:
         # A script no installed font covers is drawn as boxes; a picture with boxes is better than none.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         warnings.filterwarnings("ignore", message=r"Matplotlib currently does not support .* natively")
-        if svg:
-            figure.savefig(path, format="svg", metadata={"Date": None})
+        if path.suffix.lower() == ".svg":
+            figure.savefig(file, format="svg", metadata={"Date": None})
         else:
-            figure.savefig(path, format="png", dpi=160 if max(figure.get_size_inches()) < 20 else 110)
+            figure.savefig(file, format="png", dpi=160 if max(figure.get_size_inches()) < 20 else 110)
 
 
 @cache

@@ -8,7 +8,6 @@ of little-endian float16 (at most 0.05 % from the true value), [heads, queries, 
 import base64
 import html
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from regard.errors import RegardError, UsageError
+from regard.files import whole_file
 from regard.views.colours import CIVIDIS
 from regard.views.maps import AttentionMap, display, words
 
@@ -65,14 +65,8 @@ def attention_page(title: str, examples: Sequence[Example], path: str | Path) ->
     path = Path(path)
     if not examples:
         raise UsageError(f"cannot write {path.name!r}: a page needs at least one example")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = page_text(title, examples)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        unfinished.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write(page_text(title, examples).encode("utf-8", errors="replace"))
     return path
 
 
