@@ -7,21 +7,13 @@ the end; everything was chosen on the validation split.
 """
 
 import argparse
-import json
-import os
-import platform
-from datetime import UTC, datetime
 from pathlib import Path
-
-import sacrebleu
-import torch
 
 import regard
 from regard.recipes import load_recipe, runner
-from regard.training.run import Run
+from result_files import write_result
 
 RECIPE = "multi30k-transformer"
-RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
@@ -34,46 +26,22 @@ def main() -> None:
         run, outcome = runner.resume(arguments.out, arguments.data)
     else:
         run, outcome = runner.train(load_recipe(RECIPE, arguments.overrides), arguments.out, arguments.data)
-    curve = run.read_metrics()
     record = {
-        "command": "python benchmarks/multi30k_transformer.py " + " ".join(arguments.overrides),
-        "date": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
-        "versions": {
-            "regard": regard.__version__,
-            "torch": torch.__version__,
-            "sacrebleu": sacrebleu.__version__,
-            "python": platform.python_version(),
-        },
         "config": run.config(),
-        "parameters": parameters(run),
+        "parameters": sum(each.numel() for each in regard.load(run.folder).model.parameters()),
         "train_seconds": outcome.progress.seconds,
         "epochs": outcome.progress.epoch,
         "valid": runner.evaluate(run.folder, "valid", data=arguments.data).as_dict(),
         "test": runner.evaluate(run.folder, "test", data=arguments.data).as_dict(),
         "test_greedy": runner.evaluate(run.folder, "test", data=arguments.data, num_beams=1).as_dict(),
         "curve": [
-            {key: row[key] for key in ("step", "loss", "nll", "seconds", "valid_nll") if key in row}
-            for row in curve
+            {key: row[key] for key in ("step", "loss", "nll", "seconds", "valid_nll")}
+            for row in run.read_metrics()
             if "valid_nll" in row
         ],
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{RECIPE}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    print(
-        f"BLEU {record['test']['bleu']:.2f} (greedy {record['test_greedy']['bleu']:.2f}); wrote {path}", file=sys.stderr
-    )
-
-
-def machine() -> str:
-    """What the numbers were measured on, without naming the machine."""
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
-
-
-def parameters(run: Run) -> int:
-    model = regard.load(run.folder).model
-    return sum(parameter.numel() for parameter in model.parameters())
+    path = write_result(RECIPE, " ".join(["python benchmarks/multi30k_transformer.py", *arguments.overrides]), record)
+    print(f"test BLEU {record['test']['bleu']:.2f}, greedy {record['test_greedy']['bleu']:.2f}; wrote {path}")
 
 
 if __name__ == "__main__":

@@ -65,14 +65,15 @@ class MultiHeadAttention(nn.Module):
         values: Float[Tensor, "batch length value_size"] | None = None,
     ) -> Memory:
         """Keys and values, projected once. `values` are read in place of `states` when given."""
-        if self.shares_projection and values is None:
+        if not self.shares_projection:
+            return Memory(
+                self._split(self.key(states)), self._split(self.value(states if values is None else values)), mask
+            )
+        if values is None:
             keys, read = self._project(states, self.size, 3 * self.size)
-        elif self.shares_projection:
+        else:
             (keys,) = self._project(states, self.size, 2 * self.size)
             (read,) = self._project(values, 2 * self.size, 3 * self.size)
-        else:
-            keys = self._split(self.key(states))
-            read = self._split(self.value(states if values is None else values))
         return Memory(keys, read, mask)
 
     def forward(
@@ -118,7 +119,8 @@ class MultiHeadAttention(nn.Module):
 
     def _project(self, states: States, start: int, stop: int) -> list[Tensor]:
         """The rows `start:stop` of the shared projection, cut into heads."""
-        weight, bias = self.query_key_value.weight, self.query_key_value.bias
+        weight: Tensor = self.query_key_value.weight
+        bias: Tensor | None = self.query_key_value.bias
         if stop - start < 3 * self.size:
             weight, bias = weight[start:stop], None if bias is None else bias[start:stop]
         return [self._split(part) for part in F.linear(states, weight, bias).split(self.size, dim=-1)]

@@ -23,10 +23,13 @@ class Tokenizer:
 
     def __init__(self, backend: Backend):
         self.backend = backend
-        missing = [token for token in SPECIALS if backend.token_to_id(token) is None]
-        if missing:
-            raise RegardError(f"the tokenizer has no token {', '.join(missing)}: train it with regard")
-        self.pad, self.start, self.end, self.unknown = (backend.token_to_id(token) for token in SPECIALS)
+        self.pad, self.start, self.end, self.unknown = (self._special(token) for token in SPECIALS)
+
+    def _special(self, token: str) -> int:
+        number = self.backend.token_to_id(token)
+        if number is None:
+            raise RegardError(f"the tokenizer has no token {token}: train it with regard")
+        return number
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocabulary: int, lowercase: bool = False) -> "Tokenizer":

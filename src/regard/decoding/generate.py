@@ -1,6 +1,7 @@
 """Whole inputs of any size: sorted, batched by token budget, decoded, and back in their order."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from regard.data.batching import in_order_of_length
 from regard.decoding.beam import beam_search
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
-from regard.decoding.stepwise import decode_stepwise, greedy, sampler
+from regard.decoding.stepwise import Choose, decode_stepwise, greedy, sampler
 
 
 def generate(
@@ -30,7 +31,9 @@ def generate(
     for items in in_order_of_length([len(source) for source in sources], budget):
         batch = padded([sources[item] for item in items], pad).to(device)
         limits = [settings.limit(len(sources[item])) for item in items]
-        for item, hypotheses in zip(items, _search(model, batch, vocabulary, limits, settings, items), strict=True):
+        for item, hypotheses in zip(
+            items, _search(model, batch, vocabulary, limits, settings, items.tolist()), strict=True
+        ):
             results[item] = hypotheses
         if finished is not None:
             finished(len(items))
@@ -39,7 +42,7 @@ def generate(
 
 
 def _search(
-    model: nn.Module,
+    model: Any,
     batch: Tensor,
     vocabulary: Vocabulary,
     limits: list[int],
@@ -49,7 +52,7 @@ def _search(
     penalty = settings.length_penalty
     if settings.num_beams > 1:
         return beam_search(model, batch, vocabulary, limits, beams=settings.num_beams, length_penalty=penalty)
-    choose = greedy
+    choose: Choose = greedy
     if settings.do_sample:
         choose = sampler(items, settings.seed, settings.temperature, settings.top_k, settings.top_p)
     return decode_stepwise(model, batch, vocabulary, limits, choose, length_penalty=penalty)

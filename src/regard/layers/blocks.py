@@ -85,6 +85,10 @@ class DecoderBlock(nn.Module):
         self.around_cross_attention = Residual(sizes)
         self.around_feed_forward = Residual(sizes)
 
+    def remember(self, source: States, mask: Bool[Tensor, "batch length"] | None) -> Memory:
+        """This block's keys and values of the source."""
+        return self.cross_attention.remember(source, mask)
+
     def forward(
         self,
         states: States,

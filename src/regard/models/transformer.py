@@ -87,7 +87,7 @@ class Decoder(nn.Module):
 
     def remember(self, source: States, mask: Mask | None) -> tuple[Memory, ...]:
         """Each layer's keys and values of the source, projected once for the whole target."""
-        return tuple(layer.cross_attention.remember(source, mask) for layer in self.layers)
+        return tuple(layer.remember(source, mask) for layer in self.layers)
 
     def forward(
         self,

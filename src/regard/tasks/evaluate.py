@@ -139,8 +139,7 @@ def _is_head(name: str) -> bool:
 
 
 def _gold(pair: Pair) -> Links:
-    links = frozenset(pair.links or ())
-    return Links(links, links)
+    return Links(frozenset(pair.links or ()))
 
 
 def _errors(readings: Sequence[dict[str, Matrix]], pairs: Sequence[Pair]) -> dict[str, AlignmentScores]:

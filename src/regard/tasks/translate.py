@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from regard.attention.masks import real_tokens
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.named import data_folder, named
 from regard.data.pairs import Pair
@@ -92,7 +93,7 @@ class Translation:
         return make_batch(sources, targets, self.tokenizer, items).to(self.device)
 
     def count(self, batch: Batch) -> int:
-        return int((batch.said != self.tokenizer.pad).sum())
+        return int(real_tokens(batch.said, self.tokenizer.pad).sum())
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return sequence_loss(model, batch, self.tokenizer.pad, self.training.label_smoothing)
@@ -125,7 +126,7 @@ def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> d
 
 def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) -> Loss:
     """Summed over the real target tokens; padding never reaches the vocabulary."""
-    real = batch.said != pad
+    real = real_tokens(batch.said, pad)
     states = model.decode(batch.source, batch.told)
     total, nll = linear_cross_entropy(states[real], model.output_weight, batch.said[real], smoothing)
     return Loss(total, nll, int(real.sum()))

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from regard.data.links import to_pharaoh
+from regard.data.links import Links, to_pharaoh
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import generate
 from regard.decoding.protocol import Hypothesis, Vocabulary
@@ -76,7 +76,7 @@ class Translator:
         Empty texts give empty translations. `num_return_sequences` asks for so many hypotheses in `.nbest`.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
-        given = {
+        given: dict[str, Any] = {
             "num_beams": num_beams if not do_sample else 1,
             "length_penalty": length_penalty,
             "max_new_tokens": max_new_tokens,
@@ -147,7 +147,8 @@ class Translator:
     def links(self, results: Sequence[Translated]) -> list[list[str]]:
         """For every hypothesis of every result its word links in Pharaoh form, `0-0 1-2`."""
         every = [hypothesis for result in results for hypothesis in result.nbest or (result,)]
-        told = iter(map(to_pharaoh, self.align([known.source for known in every], [known.tokens for known in every])))
+        aligned = self.align([known.source for known in every], [known.tokens for known in every])
+        told = (to_pharaoh(Links(frozenset(links))) for links in aligned)
         return [[next(told) for _ in result.nbest or (result,)] for result in results]
 
     def merge(self, weights: Any, source: Sequence[int], target: Sequence[int]) -> Any:

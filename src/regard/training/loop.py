@@ -253,8 +253,8 @@ class Trainer:
 
         previous: dict[int, Any] = {}
         try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                previous[number] = signal.signal(number, ask)
+            for caught in (signal.SIGINT, signal.SIGTERM):
+                previous[caught] = signal.signal(caught, ask)
         except ValueError:  # not the main thread: whoever runs us there must stop us otherwise
             previous = {}
         try:
