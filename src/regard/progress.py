@@ -13,8 +13,8 @@ def is_shown() -> bool:
 
 
 @contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar over `total` things; call what it gives with how many more are done."""
+def counting(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar over `total` things (None: nobody knows); call what it gives with how many more are done."""
     if not is_shown():
         yield lambda done: None
         return

@@ -129,9 +129,7 @@ def test_padding_and_company_change_no_gradient(family: str, kind: str) -> None:
     wanted = torch.autograd.grad(apart, list(model.parameters()))
     for side in ("left", "right"):
         source = padded(sources, side, extra=2)
-        whole = sum(
-            loss_of(model, source[row : row + 1], target[None]) for row, target in enumerate(targets)
-        )
+        whole = sum(loss_of(model, source[row : row + 1], target[None]) for row, target in enumerate(targets))
         found = torch.autograd.grad(whole, list(model.parameters()))
         for gradient, expected in zip(found, wanted, strict=True):
             torch.testing.assert_close(gradient, expected, **TOLERANCE)

@@ -1,7 +1,10 @@
 """Whole inputs through the real Transformer: order, batches, and the cache against the full pass."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
+from jaxtyping import config as shape_checks
 
 from regard.decoding.generate import generate, padded
 from regard.decoding.protocol import Hypothesis, Vocabulary
@@ -38,6 +41,15 @@ def some_sources(count: int, seed: int = 0) -> list[list[int]]:
     draw = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 8, (count,), generator=draw).tolist()
     return [[*torch.randint(3, WORDS, (length,), generator=draw).tolist(), END] for length in lengths]
+
+
+@pytest.fixture(autouse=True)
+def shapes_go_unchecked() -> Iterator[None]:
+    """A decoder makes thousands of small calls; checking their shapes costs far more than the calls themselves."""
+    before = shape_checks.jaxtyping_disable
+    shape_checks.update("jaxtyping_disable", True)
+    yield
+    shape_checks.update("jaxtyping_disable", before)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["post-norm", "pre-norm"])
@@ -96,6 +108,13 @@ def test_cached_decoding_gives_the_probability_of_the_full_pass(model: Transform
         assert len(hypotheses) == SETTINGS[way].num_beams
         for known in hypotheses:
             assert known.log_probability == pytest.approx(teacher_forced(model, source, known), abs=1e-4)
+
+
+def test_shapes_fit_when_they_are_checked(model: Transformer) -> None:
+    shape_checks.update("jaxtyping_disable", False)
+    for source in ([5, END], [5, 6, 7, END]):  # a target of the source's length, and of another
+        ((known, _),) = generate(model, [source], VOCABULARY, Decoding(num_beams=2, max_new_tokens=2), pad=PAD)
+        assert known.log_probability == pytest.approx(teacher_forced(model, source, known), abs=1e-4)
 
 
 def test_greedy_takes_the_best_token_of_the_full_pass(model: Transformer) -> None:

@@ -97,5 +97,5 @@ def test_positions_come_by_name() -> None:
 
 
 def test_unknown_positions_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="rotary.*sinusoidal, learned"):
+    with pytest.raises(UsageError, match=r"rotary.*sinusoidal, learned"):
         named_positions("rotary", 5, 4)

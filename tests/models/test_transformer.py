@@ -56,9 +56,7 @@ def torchs_own(model: Transformer) -> nn.Transformer:
         norm=nn.LayerNorm(config.size) if config.pre_norm else None,
     )
     # Its constructor draws every weight anew, so it comes before the copying.
-    whole = nn.Transformer(
-        config.size, config.heads, custom_encoder=encoder, custom_decoder=decoder, batch_first=True
-    )
+    whole = nn.Transformer(config.size, config.heads, custom_encoder=encoder, custom_decoder=decoder, batch_first=True)
     for theirs, ours in zip(encoder.layers, model.encoder.layers, strict=True):
         copy_attention(theirs.self_attn, ours.self_attention)
         theirs.norm1.load_state_dict(ours.around_self_attention.norm.state_dict())

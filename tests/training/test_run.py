@@ -56,7 +56,7 @@ def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_opening_nothing_says_how_to_train_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such run folder.*regard train"):
+    with pytest.raises(UsageError, match=r"no such run folder.*regard train"):
         Run.open(tmp_path / "none")
 
 

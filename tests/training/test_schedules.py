@@ -78,5 +78,5 @@ def test_a_warm_up_as_long_as_the_training_ends_at_the_peak(schedule: str) -> No
 
 
 def test_an_unknown_schedule_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="noam.*inverse_sqrt, cosine, linear, constant"):
+    with pytest.raises(UsageError, match=r"noam.*inverse_sqrt, cosine, linear, constant"):
         rate("noam", 1, WARMUP, STEPS)

@@ -20,9 +20,15 @@ def generate(
     settings: Decoding,
     *,
     pad: int,
+    numbers: Sequence[int] | None = None,
     finished: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses for each source, the best first. `finished` is told how many sentences were done each time."""
+    """The hypotheses for each source, the best first.
+
+    `numbers` are the sources' places in a larger input, from which their random draws follow (default: 0, 1, 2, ...).
+    `finished` is told how many sentences were done each time.
+    """
+    numbers = range(len(sources)) if numbers is None else numbers
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
@@ -31,9 +37,8 @@ def generate(
     for items in in_order_of_length([len(source) for source in sources], budget):
         batch = padded([sources[item] for item in items], pad).to(device)
         limits = [settings.limit(len(sources[item])) for item in items]
-        for item, hypotheses in zip(
-            items, _search(model, batch, vocabulary, limits, settings, items.tolist()), strict=True
-        ):
+        found = _search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items])
+        for item, hypotheses in zip(items, found, strict=True):
             results[item] = hypotheses
         if finished is not None:
             finished(len(items))
@@ -47,14 +52,14 @@ def _search(
     vocabulary: Vocabulary,
     limits: list[int],
     settings: Decoding,
-    items: Sequence[int],
+    numbers: Sequence[int],
 ) -> list[list[Hypothesis]]:
     penalty = settings.length_penalty
     if settings.num_beams > 1:
         return beam_search(model, batch, vocabulary, limits, beams=settings.num_beams, length_penalty=penalty)
     choose: Choose = greedy
     if settings.do_sample:
-        choose = sampler(items, settings.seed, settings.temperature, settings.top_k, settings.top_p)
+        choose = sampler(numbers, settings.seed, settings.temperature, settings.top_k, settings.top_p)
     return decode_stepwise(model, batch, vocabulary, limits, choose, length_penalty=penalty)
 
 

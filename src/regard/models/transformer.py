@@ -12,7 +12,9 @@ tensors.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -87,7 +89,8 @@ class Decoder(nn.Module):
 
     def remember(self, source: States, mask: Mask | None) -> tuple[Memory, ...]:
         """Each layer's keys and values of the source, projected once for the whole target."""
-        return tuple(layer.remember(source, mask) for layer in self.layers)
+        layers = cast(Iterable[DecoderBlock], self.layers)
+        return tuple(layer.remember(source, mask) for layer in layers)
 
     def forward(
         self,

@@ -69,11 +69,13 @@ class Translator:
         seed: int | None = None,
         num_return_sequences: int = 1,
         batch_tokens: int | None = None,
+        first_number: int = 0,
         finished: Callable[[int], None] | None = None,
     ) -> list[Translated]:
         """One result per text, in order; what is not given comes from the checkpoint's own settings.
 
         Empty texts give empty translations. `num_return_sequences` asks for so many hypotheses in `.nbest`.
+        When the texts are part of a larger input, `first_number` is the place of the first: samples depend on it.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         given: dict[str, Any] = {
@@ -101,6 +103,7 @@ class Translator:
                     self.vocabulary,
                     settings,
                     pad=self.tokenizer.pad,
+                    numbers=[first_number + index for index in full],
                     finished=finished,
                 ),
                 strict=True,

@@ -1,0 +1,139 @@
+"""The house rules, read from the source itself: who may import whom, no pickle, a docstring everywhere."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import regard
+
+ROOT = Path(regard.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# What each part of the house may import from regard. Imports go downward only.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "files": {"errors"},
+    "settings": {"errors"},
+    "attention": {"attention", "errors"},
+    "layers": {"attention", "errors", "layers"},
+    "models": {"attention", "errors", "layers"},  # and never one another
+    "data": {"data", "errors", "files", "settings"},
+    "views": {"errors", "files", "views"},
+    "decoding": {"attention", "data", "decoding", "errors"},
+    "training": {"data", "errors", "files", "settings", "training"},
+    "tasks": {"attention", "data", "decoding", "errors", "files", "layers", "settings", "tasks", "training", "views"},
+}
+SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "load", "looking", "progress"} | {
+    "recipes"
+}
+PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+
+
+def part_of(path: Path) -> str:
+    """`src/regard/data/corpus/grammar.py` belongs to `data`, `src/regard/cli.py` to `cli`."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The full name of everything a module imports, wherever in the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
+
+
+def parts_imported(tree: ast.AST) -> set[str]:
+    names = [name.split(".") for name in imported(tree)]
+    return {name[1] for name in names if name[0] == "regard" and len(name) > 1}
+
+
+def unsafe_loads(tree: ast.AST) -> list[int]:
+    """Lines that call torch.load without weights_only=True, or torch.save, which writes pickles."""
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.load", "torch.save"):
+            safe = any(
+                keyword.arg == "weights_only" and ast.unparse(keyword.value) == "True" for keyword in node.keywords
+            )
+            if not safe:
+                lines.append(node.lineno)
+    return lines
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+every_file = pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+
+
+def test_the_house_is_found() -> None:
+    assert {"attention", "layers", "models", "data", "training", "cli"} <= {part_of(path) for path in FILES}
+
+
+@every_file
+def test_every_part_of_the_house_has_its_rule(path: Path) -> None:
+    assert part_of(path) in MAY_IMPORT.keys() | SEES_EVERYTHING, "say in MAY_IMPORT what this part may import"
+
+
+@every_file
+def test_imports_go_downward_only(path: Path) -> None:
+    part = part_of(path)
+    if part not in SEES_EVERYTHING:
+        # The package's own name space holds only what is imported at first use, and the version.
+        assert parts_imported(parsed(path)) - MAY_IMPORT[part] == set()
+
+
+@every_file
+def test_imports_are_written_out_in_full(path: Path) -> None:
+    assert [name for name in imported(parsed(path)) if name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "models"], ids=lambda path: path.stem)
+def test_models_never_import_one_another_and_stay_short(path: Path) -> None:
+    assert "models" not in parts_imported(parsed(path))
+    assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
+@every_file
+def test_nothing_is_pickled(path: Path) -> None:
+    tree = parsed(path)
+    assert {name.split(".")[0] for name in imported(tree)} & PICKLES == set()
+    assert "allow_pickle=True" not in ast.unparse(tree)
+    assert unsafe_loads(tree) == []
+
+
+@every_file
+def test_every_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(parsed(path))
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("import regard.models.transformer", {"models"}),
+        ("from regard.views import page", {"views"}),
+        ("from regard import families", {"families"}),
+        ("def f():\n    from regard.tasks.translate import Translation", {"tasks"}),
+        ("if TYPE_CHECKING:\n    import regard.load as load", {"load"}),
+        ("import torch\nfrom regardless import models", set()),
+    ],
+)
+def test_an_import_is_seen_however_it_is_written(source: str, parts: set[str]) -> None:
+    assert parts_imported(ast.parse(source)) == parts
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("torch.load(path)", 1),
+        ("torch.load(path, weights_only=False)", 1),
+        ("torch.load(path, weights_only=True)", 0),
+        ("torch.save(model, path)", 1),
+    ],
+)
+def test_an_unsafe_load_is_seen(source: str, count: int) -> None:
+    assert len(unsafe_loads(ast.parse(source))) == count
