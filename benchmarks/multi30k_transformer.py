@@ -7,7 +7,9 @@ the end; everything was chosen on the validation split.
 """
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import regard
 from regard.recipes import load_recipe, runner
@@ -26,14 +28,23 @@ def main() -> None:
         run, outcome = runner.resume(arguments.out, arguments.data)
     else:
         run, outcome = runner.train(load_recipe(RECIPE, arguments.overrides), arguments.out, arguments.data)
+    decoding = load_recipe(RECIPE, arguments.overrides).decoding_settings()
+
+    def score(split: str, num_beams: int) -> dict[str, Any]:
+        penalty = decoding.length_penalty
+        return runner.evaluate(
+            run.folder, split, data=arguments.data, num_beams=num_beams, length_penalty=penalty
+        ).as_dict()
+
     record = {
         "config": run.config(),
+        "decoding": asdict(decoding),
         "parameters": sum(each.numel() for each in regard.load(run.folder).model.parameters()),
         "train_seconds": outcome.progress.seconds,
         "epochs": outcome.progress.epoch,
-        "valid": runner.evaluate(run.folder, "valid", data=arguments.data).as_dict(),
-        "test": runner.evaluate(run.folder, "test", data=arguments.data).as_dict(),
-        "test_greedy": runner.evaluate(run.folder, "test", data=arguments.data, num_beams=1).as_dict(),
+        "valid": score("valid", decoding.num_beams),
+        "test": score("test", decoding.num_beams),
+        "test_greedy": score("test", 1),
         "curve": [
             {key: row[key] for key in ("step", "loss", "nll", "seconds", "valid_nll")}
             for row in run.read_metrics()

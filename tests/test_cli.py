@@ -545,7 +545,7 @@ def test_a_picture_that_cannot_be_written_is_one_line(cli: Cli, trained: Path, t
         assert_wrong_use(called, 1, name)
 
 
-@pytest.mark.parametrize("limit", [100, 700, 60_000], ids=["the recipe", "the tokenizer", "the weights"])
+@pytest.mark.parametrize("limit", [100, 60_000], ids=["the recipe", "the weights"])
 def test_a_full_disk_is_one_line_and_leaves_no_half_files(files: list[str], tmp_path: Path, limit: int) -> None:
     folder = tmp_path / "run"
     answer = process(
@@ -564,15 +564,14 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_files(files: list[str], tmp_
     assert list(tmp_path.rglob("model.safetensors")) == []
 
 
-def test_a_reader_that_has_had_enough_is_no_error(trained: Path, text: Path) -> None:
-    text.write_text("a car .\n" * 50)
-    command = f"{sys.executable} -m regard translate {trained} {text} --beam 1 --max-new-tokens 3 | head -n 1"
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_had_enough_is_no_error(trained: Path, text: Path, unbuffered: str) -> None:
+    command = f"{sys.executable} -m regard translate {trained} {text} --beam 1 --max-new-tokens 3 | true"
     answer = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
         capture_output=True,
         text=True,
         timeout=900,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": unbuffered},
     )
     assert (answer.returncode, answer.stderr) == (0, "")
-    assert answer.stdout.count("\n") == 1

@@ -25,7 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "training": {"data", "errors", "files", "settings", "training"},
     "tasks": {"attention", "data", "decoding", "errors", "files", "layers", "settings", "tasks", "training", "views"},
 }
-SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "load", "looking", "progress"} | {
+SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "loading", "looking", "progress"} | {
     "recipes"
 }
 PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -11,10 +11,10 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from regard.attention import attend, record
-    from regard.load import load
+    from regard.loading import load
 
 # Where each public name lives. They are imported at first use, so that `regard --help` need not wait for torch.
-_HOMES = {"attend": "regard.attention", "record": "regard.attention", "load": "regard.load"}
+_HOMES = {"attend": "regard.attention", "record": "regard.attention", "load": "regard.loading"}
 
 __all__ = ["__version__", "attend", "load", "record"]
 

@@ -24,6 +24,7 @@ DataFolder = Annotated[
     str | None, typer.Option("--data", help="Folder of named data sets (default: REGARD_DATA, else the user's cache).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+LengthPenalty = Annotated[float | None, typer.Option(help="The larger, the longer the translations of a beam search.")]
 LINES_AT_ONCE = 4096  # translated together; changes speed, never results
 Beam = Annotated[int | None, typer.Option("--beam", help="Beams of the search; 1 is greedy.")]
 
@@ -139,13 +140,14 @@ def evaluate(
     run: RunFolder,
     split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "test",
     beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """BLEU and chrF with intervals, perplexity, BLEU by length, and alignment error where gold links exist."""
     from regard.recipes import runner
 
-    evaluation = runner.evaluate(run, split, data=data, num_beams=beam)
+    evaluation = runner.evaluate(run, split, data=data, num_beams=beam, length_penalty=length_penalty)
     if as_json:
         print(json.dumps({"split": split, **evaluation.as_dict()}, indent=1))
     else:
@@ -168,7 +170,7 @@ def translate(
         float | None, typer.Option(help="Sample among the tokens that hold this much probability.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
-    length_penalty: Annotated[float | None, typer.Option(help="Above 0 favours longer translations.")] = None,
+    length_penalty: LengthPenalty = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens of a translation.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -176,7 +178,7 @@ def translate(
     from itertools import islice
 
     from regard.data.parallel import read_lines
-    from regard.load import load
+    from regard.loading import load
     from regard.progress import counting
 
     lines = enumerate(read_lines(file or "/dev/stdin"))
@@ -231,7 +233,7 @@ def look(
     output: Annotated[str | None, typer.Option("-o", "--output", help="page.html, map.svg or map.png.")] = None,
 ) -> None:
     """See what a translation attends to: a page, a picture, or a map on the terminal."""
-    from regard.load import load
+    from regard.loading import load
     from regard.looking import draw
 
     if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from regard.cli import finish_training
 from regard.errors import UsageError
 from regard.files import write_text
-from regard.load import load
+from regard.loading import load
 from regard.recipes import load_recipe, runner
 from regard.settings import build
 from regard.tasks.translate import TranslationData

@@ -1,6 +1,6 @@
 """Batches by token budget: every item once, within the budget, and resumable from anywhere."""
 
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import pytest
@@ -47,8 +47,9 @@ def test_a_padded_batch_keeps_to_the_budget_unless_it_is_one_long_item(
 def test_the_longer_side_counts() -> None:
     lengths = np.array([[1, 10], [10, 1], [1, 1], [1, 1]])
     for seed in range(5):
-        batches = TokenBatches(lengths, 10, seed).epoch(0)
-        assert {0, 1} & set(sum((batch.tolist() for batch in batches if len(batch) > 1), [])) == set()
+        batches = as_lists(TokenBatches(lengths, 10, seed).epoch(0))
+        assert [0] in batches
+        assert [1] in batches
 
 
 def test_a_batch_takes_all_that_the_budget_holds() -> None:
@@ -99,7 +100,7 @@ def test_following_goes_through_the_epochs_one_after_the_other() -> None:
     epochs = [as_lists(batches.epoch(number)) for number in range(3)]
     count = sum(map(len, epochs))
     followed = list(islice(batches.follow(Place()), count))
-    assert [batch.tolist() for batch, _ in followed] == sum(epochs, [])
+    assert [batch.tolist() for batch, _ in followed] == list(chain(*epochs))
     assert followed[len(epochs[0]) - 1][1] == Place(1, 0)
     assert followed[-1][1] == Place(3, 0)
     assert followed[0][1] == Place(0, 1)

@@ -91,7 +91,7 @@ def test_a_reader_that_fails_leaves_nothing_behind_and_keeps_the_old_corpus(corp
         yield PAIRS[0]
         raise RegardError("line 2 is damaged")
 
-    with pytest.raises(RegardError, match="^line 2 is damaged$"):
+    with pytest.raises(RegardError, match=r"^line 2 is damaged$"):
         tokenise(breaks(), TOKENIZER, corpus.folder, max_length=10)
     assert [path.name for path in corpus.folder.parent.iterdir()] == ["corpus"]
     assert listed(TokenPairs(corpus.folder)) == tokens_of(PAIRS)

@@ -126,7 +126,7 @@ def test_texts_are_read_once_from_any_iterator(kind: str) -> None:
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="no tokenizer called 'sentencepiece'.*bpe, unigram, wordpiece, word"):
+    with pytest.raises(UsageError, match=r"no tokenizer called 'sentencepiece'.*bpe, unigram, wordpiece, word"):
         Tokenizer.train("sentencepiece", TEXTS, 100)
 
 
@@ -141,7 +141,7 @@ def test_a_vocabulary_without_room_is_refused(kind: str, vocabulary: int) -> Non
 
 
 @every_kind
-@pytest.mark.parametrize("text", ["☃", "☃ ☃☃ Hund", "Hund☃", "日本語 Hund", "\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"), "\x00"])
+@pytest.mark.parametrize("text", ["☃", "☃ ☃☃ Hund", "Hund☃", "日本語 Hund", "\U0001f600", "\x00"])
 def test_unknown_characters_are_unknown_tokens(kind: str, text: str) -> None:
     tokenizer = TOKENIZERS[kind]
     tokens = tokenizer.encode(text)
@@ -232,7 +232,11 @@ def test_a_saved_tokenizer_is_the_same(kind: str, tmp_path: Path) -> None:
     tokenizer, path = TOKENIZERS[kind], tmp_path / "tokenizer.json"
     path.write_text(tokenizer.to_json(), "utf-8")
     again = Tokenizer.load(path)
-    assert again.to_json() == tokenizer.to_json()
+    before, after = json.loads(tokenizer.to_json()), json.loads(again.to_json())
+    if kind == "unigram":  # whose scores the backend reads back to all but the last bit
+        scores, read = dict(before["model"].pop("vocab")), dict(after["model"].pop("vocab"))
+        assert read == pytest.approx(scores, rel=1e-12)
+    assert after == before
     assert len(again) == len(tokenizer)
     for text in [*TEXTS, "☃ Hünde"]:
         tokens = tokenizer.encode(text)

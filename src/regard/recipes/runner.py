@@ -10,7 +10,7 @@ from regard import families, settings
 from regard.data.token_pairs import TokenPairs, tokenise
 from regard.data.tokenizer import Tokenizer
 from regard.files import write_text
-from regard.load import load
+from regard.loading import load
 from regard.progress import counting
 from regard.recipes import Recipe, from_values
 from regard.tasks.evaluate import Evaluation
@@ -46,7 +46,12 @@ def resume(out: str | Path, data: str | Path | None = None, watcher: Watcher | N
 
 
 def evaluate(
-    run: str | Path, split: str = "test", *, data: str | Path | None = None, num_beams: int | None = None
+    run: str | Path,
+    split: str = "test",
+    *,
+    data: str | Path | None = None,
+    num_beams: int | None = None,
+    length_penalty: float | None = None,
 ) -> Evaluation:
     """Score a run's best checkpoint on a split of its own data."""
     recipe = recipe_of(Run.open(run))
@@ -58,6 +63,7 @@ def evaluate(
             pairs,
             bleu_tokenize=section.bleu_tokenize,
             num_beams=num_beams,
+            length_penalty=length_penalty,
             valid=valid,
             finished=finished,
         )

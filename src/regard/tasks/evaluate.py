@@ -72,6 +72,7 @@ def evaluate(
     *,
     bleu_tokenize: str = "13a",
     num_beams: int | None = None,
+    length_penalty: float | None = None,
     valid: Sequence[Pair] = (),
     finished: Callable[[int], None] | None = None,
 ) -> Evaluation:
@@ -80,7 +81,8 @@ def evaluate(
     Which head to read the alignment from is chosen on `valid`, never on the pairs that are scored.
     """
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    hypotheses = [result.text for result in translator.translate(sources, num_beams=num_beams, finished=finished)]
+    results = translator.translate(sources, num_beams=num_beams, length_penalty=length_penalty, finished=finished)
+    hypotheses = [result.text for result in results]
     nll = likelihood(translator, pairs)
     alignment, chosen = alignment_errors(translator, pairs, valid)
     return Evaluation(
