@@ -13,7 +13,6 @@ from regard.errors import RegardError, UsageError
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Attention models: build, train, run and look inside them.",
@@ -32,7 +31,11 @@ Beam = Annotated[int | None, typer.Option("--beam", help="Beams of the search; 1
 def main() -> NoReturn:
     """Run a verb. Exit codes: 0 done, 1 failed, 2 wrong use."""
     try:
-        app(standalone_mode=False)
+        # Not app(): click would answer a closed pipe itself, with exit code 1.
+        command = typer.main.get_command(app)
+        with command.make_context("regard", sys.argv[1:]) as context:
+            command.invoke(context)
+        sys.stdout.flush()
         code = 0
     except typer.Exit as leaving:
         code = leaving.exit_code
@@ -63,10 +66,14 @@ def complain(message: str, code: int) -> int:
 
 @app.callback(invoke_without_command=True)
 def options(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
 ) -> None:
     if version:
         print(f"regard {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
         raise typer.Exit
 
 

@@ -56,7 +56,10 @@ def replace_link(link: Path, target: str) -> None:
     part = _part(link)
     with explained(link):
         os.symlink(target, part)
-        os.replace(part, link)
+        try:
+            os.replace(part, link)
+        finally:
+            part.unlink(missing_ok=True)
 
 
 @contextmanager

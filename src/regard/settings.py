@@ -18,7 +18,7 @@ def build(kind: type[T], values: Mapping[str, Any], where: str) -> T:
     hints = typing.get_type_hints(kind)
     for key in values:
         if key not in fields:
-            raise UsageError(f"{where} has no key {key!r}{suggestion(key, fields)}; it knows {', '.join(fields)}")
+            raise UsageError(f"{where} has no key {key!r}{suggestion(str(key), fields)}; it knows {', '.join(fields)}")
     for name, field in fields.items():
         needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
         if needed and name not in values:
@@ -42,7 +42,9 @@ def override(values: dict[str, Any], assignment: str) -> None:
     *path, last = key.split(".")
     place = values
     for name in path:
-        place = place.setdefault(name, {})
+        if place.get(name) is None:  # a section that is missing, or left empty
+            place[name] = {}
+        place = place[name]
         if not isinstance(place, dict):
             raise UsageError(f"{assignment!r}: {name} is a value, not a section")
     try:
@@ -76,7 +78,7 @@ def _fit(value: Any, hint: Any) -> tuple[bool, Any]:
     if hint is float:  # YAML reads 1 as an integer and 1e-3 as text
         try:
             return not isinstance(value, bool), float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return False, None
     if hint is int and isinstance(value, bool):
         return False, None

@@ -1,7 +1,6 @@
 """What every family of models must satisfy. A new family is one row in MODELS."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,6 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 EVERY = [pytest.param(family, kind, id=f"{family}, {kind}") for family in MODELS for kind in MODELS[family]]
 every_model = pytest.mark.parametrize(("family", "kind"), EVERY)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build(family: str, kind: str, seed: int = 0) -> nn.Module:

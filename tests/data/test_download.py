@@ -134,7 +134,7 @@ def test_a_folder_that_may_not_be_written_is_named(url: str, tmp_path: Path, mon
         def refuse(*_: object) -> None:
             raise PermissionError(errno.EACCES, "Permission denied")
 
-        monkeypatch.setattr("regard.data.download.open", refuse, raising=False)
+        monkeypatch.setattr("regard.files.open", refuse, raising=False)
     complaint = refused(f"{url}/whole", folder / "file")
     assert f"{folder / 'file'}: cannot be written (Permission denied)" in complaint
 

@@ -24,7 +24,6 @@ TEXTS = (
 )
 WORDS = sorted({word for text in TEXTS for word in text.split()})
 TOKENIZERS = {kind: Tokenizer.train(kind, TEXTS * 3, 150) for kind in KINDS}
-MARKED = ("bpe", "unigram")  # kinds that write blanks into their pieces
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 known_text = st.lists(st.sampled_from(WORDS), min_size=1, max_size=12).map(" ".join)

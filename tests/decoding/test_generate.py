@@ -15,9 +15,9 @@ from regard.models.transformer import Config, Transformer
 PAD, START, END, WORDS = 0, 1, 2, 14
 VOCABULARY = Vocabulary(START, END, never=(PAD, START))
 SETTINGS = {
-    "greedy": Decoding(num_beams=1, max_new_tokens=9),
-    "beam": Decoding(num_beams=3, max_new_tokens=9, length_penalty=0.8),
-    "sampling": Decoding(num_beams=1, do_sample=True, top_k=6, temperature=1.3, max_new_tokens=9),
+    "greedy": Decoding(num_beams=1, max_new_tokens=5),
+    "beam": Decoding(num_beams=3, max_new_tokens=5, length_penalty=0.8),
+    "sampling": Decoding(num_beams=1, do_sample=True, top_k=6, temperature=1.3, max_new_tokens=5),
 }
 
 
@@ -87,9 +87,9 @@ def teacher_forced(model: Transformer, source: list[int], known: Hypothesis) -> 
 
 @pytest.mark.parametrize("way", SETTINGS)
 def test_results_do_not_depend_on_how_sentences_are_batched(model: Transformer, way: str) -> None:
-    sources, settings = some_sources(9), SETTINGS[way]
+    sources, settings = some_sources(6), SETTINGS[way]
     together = generate(model, sources, VOCABULARY, settings, pad=PAD)
-    for batch_tokens in (1, 25):
+    for batch_tokens in (1, 10 * settings.num_beams):
         found = generate(model, sources, VOCABULARY, changed(settings, batch_tokens=batch_tokens), pad=PAD)
         assert_same(found, together)
 
@@ -98,11 +98,11 @@ def test_results_do_not_depend_on_how_sentences_are_batched(model: Transformer, 
 def test_sources_come_back_in_their_order(model: Transformer, way: str) -> None:
     sources = some_sources(8, seed=1)
     found = generate(model, sources, VOCABULARY, SETTINGS[way], pad=PAD)
-    alone = [generate(model, [source], VOCABULARY, SETTINGS[way], pad=PAD)[0] for source in sources]
-    assert_same(found, alone)
     assert len({tuple(each[0].tokens) for each in found}) > 3  # otherwise any order would do
     backwards = generate(model, sources[::-1], VOCABULARY, SETTINGS[way], pad=PAD)
     assert_same(backwards[::-1], found)
+    for place in (0, 5):
+        assert_same(generate(model, [sources[place]], VOCABULARY, SETTINGS[way], pad=PAD), [found[place]])
 
 
 @pytest.mark.parametrize("way", SETTINGS)
@@ -126,7 +126,7 @@ def test_greedy_takes_the_best_token_of_the_full_pass(model: Transformer) -> Non
     source = some_sources(1, seed=3)[0]
     told = [START]
     with torch.inference_mode():
-        while len(told) <= 9 and told[-1] != END:
+        while len(told) <= 5 and told[-1] != END:
             logits = model(torch.tensor([source]), torch.tensor([told]))[0, -1]
             logits[[PAD, START]] = -torch.inf
             told.append(int(logits.argmax()))

@@ -1,7 +1,6 @@
 """The Transformer against torch's own stack, against the paper's sizes, and against itself step by step."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,14 +15,6 @@ from regard.models.transformer import PRESETS, Config, Transformer
 TINY = Config(vocabulary=13, size=8, hidden_size=12, heads=2, encoder_layers=2, decoder_layers=3, dropout=0.0)
 SOURCE = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0], [2, 0, 0, 0, 0]])
 TARGET = torch.tensor([[1, 4, 5, 6], [1, 7, 8, 0], [1, 0, 0, 0]])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def tiny(**changes: object) -> Transformer:

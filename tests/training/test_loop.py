@@ -39,14 +39,6 @@ SMALL = [
 TINY = [*SMALL, "data.options={count: 200}", "training.steps=12", "training.validate_every=4"]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 # A task small enough to try everything: lines of three numbers, and the plane through them.
 
 
@@ -389,7 +381,7 @@ def test_one_seed_is_one_run_and_another_seed_another(whole: Path, tmp_path: Pat
 
 # The same in processes of their own, which are killed.
 
-STEPS, SAVE_EVERY = 240, 8
+STEPS, SAVE_EVERY = 120, 8
 
 
 @pytest.fixture(scope="module")

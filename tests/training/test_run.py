@@ -160,3 +160,13 @@ def test_the_log_grows_line_by_line(run: Run) -> None:
     run.log("second")
     lines = (run.folder / "train.log").read_text("utf-8").splitlines()
     assert [line.split("  ", 1)[1] for line in lines] == ["first", "second"]
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    (run.checkpoints / ".12.345.abc.part").mkdir(parents=True)
+    (run.checkpoints / ".12.345.abc.part" / "model.safetensors").write_bytes(b"half")
+    (run.checkpoints / ".last.345.abc.part").symlink_to("12")
+    (run.checkpoints / "8").mkdir()
+    run.sweep()
+    assert [path.name for path in run.checkpoints.iterdir()] == ["8"]

@@ -152,8 +152,8 @@ def test_a_page_is_replaced_only_by_a_whole_page(tmp_path: Path, monkeypatch: py
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("regard.views.page.os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr("regard.files.os.replace", fail)
+    with pytest.raises(RegardError, match="disk full"):
         attention_page("Demo", [translation()], path)
     assert path.read_text() == "the old page"
     assert list(tmp_path.iterdir()) == [path]

@@ -8,8 +8,8 @@ own special tokens, and which word each piece belongs to.
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from regard.errors import RegardError, UsageError
 
@@ -23,6 +23,7 @@ class Tokenizer:
 
     def __init__(self, backend: Backend):
         self.backend = backend
+        backend.encode_special_tokens = True  # a text that spells <s> is text
         self.pad, self.start, self.end, self.unknown = (self._special(token) for token in SPECIALS)
 
     def _special(self, token: str) -> int:
@@ -41,8 +42,7 @@ class Tokenizer:
                 f"a vocabulary of {vocabulary} tokens leaves no room beside the special ones; ask for more"
             )
         backend, trainer = KINDS[kind](vocabulary)
-        normal: list[normalizers.Normalizer] = [normalizers.NFC()]
-        backend.normalizer = normalizers.Sequence(normal + ([normalizers.Lowercase()] if lowercase else []))
+        backend.normalizer = normalizers.Sequence(_normal_form(lowercase))
         backend.train_from_iterator(iter(texts), trainer)
         return cls(backend)
 
@@ -70,7 +70,9 @@ class Tokenizer:
         return (encoding.ids for encoding in self.backend.encode_batch_fast(list(texts), add_special_tokens=False))
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return self.backend.decode(list(tokens), skip_special_tokens=True).strip()
+        """The text of the tokens; an unknown one stays visible as <unk>."""
+        said = [token for token in tokens if token not in (self.pad, self.start, self.end)]
+        return self.backend.decode(said, skip_special_tokens=False).strip()
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """The tokens as they stand in the vocabulary, word marks included."""
@@ -79,17 +81,29 @@ class Tokenizer:
     def words(self, tokens: Sequence[int]) -> list[int]:
         """For each token the number of the word it belongs to; -1 for special tokens, which belong to none."""
         silent = {self.pad, self.start, self.end}
-        marks_first = isinstance(self.backend.decoder, decoders.Metaspace)
         numbers, word = [], -1
         for token, piece in zip(tokens, self.pieces(tokens), strict=True):
             if token in silent:
                 numbers.append(-1)
                 continue
-            begins = piece.startswith(MARK) if marks_first else not piece.startswith("##")
-            if begins or word < 0:
+            if self._begins_word(piece) or word < 0:
                 word += 1
             numbers.append(word)
         return numbers
+
+    def _begins_word(self, piece: str) -> bool:
+        if isinstance(self.backend.model, models.WordLevel):
+            return True
+        if isinstance(self.backend.model, models.WordPiece):
+            return not (piece.startswith("##") and len(piece) > 2)
+        return piece.startswith(MARK)
+
+
+def _normal_form(lowercase: bool) -> list[normalizers.Normalizer]:
+    """Composed characters, single blanks, and no word that looks like a special token."""
+    steps: list[normalizers.Normalizer] = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " ")]
+    steps += [normalizers.Strip(), *([normalizers.Lowercase()] if lowercase else [])]
+    return steps + [normalizers.Replace(token, f"‹{token[1:-1]}›") for token in SPECIALS]
 
 
 def _spaced(backend: Backend) -> Backend:

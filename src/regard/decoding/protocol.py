@@ -48,6 +48,8 @@ def take_rows(state: Any, rows: Int[Tensor, "rows"]) -> Any:
         return state.index_select(0, rows)
     if is_dataclass(state) and not isinstance(state, type):
         return replace(state, **{field.name: take_rows(getattr(state, field.name), rows) for field in fields(state)})
+    if isinstance(state, tuple) and hasattr(state, "_fields"):  # a named tuple takes its parts one by one
+        return type(state)(*(take_rows(part, rows) for part in state))
     if isinstance(state, tuple | list):
         return type(state)(take_rows(part, rows) for part in state)
     raise TypeError(f"a decoder state may not hold a {type(state).__name__}")

@@ -31,6 +31,10 @@ class Decoding:
             raise UsageError(f"decoding.top_p is {self.top_p} but must lie in (0, 1]")
         if self.top_k is not None and self.top_k < 1:
             raise UsageError(f"decoding.top_k is {self.top_k} but must be at least 1")
+        if self.seed < 0:
+            raise UsageError(f"decoding.seed is {self.seed} but must not be negative")
+        if self.batch_tokens < 1:
+            raise UsageError(f"decoding.batch_tokens is {self.batch_tokens} but must be at least 1")
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise UsageError(f"decoding.max_new_tokens is {self.max_new_tokens} but must be at least 1")
 

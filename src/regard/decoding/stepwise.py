@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -72,7 +73,9 @@ def sampler(
     `numbers[i]` is sentence i's number in the whole input: it draws from a generator of its own, so its sample does
     not depend on the batch it happens to be in.
     """
-    generators = [torch.Generator().manual_seed((seed << 32) + int(number)) for number in numbers]
+    # torch's CPU generator heeds only 32 bits of a seed, so both numbers are mixed into those.
+    seeds = [int(np.random.SeedSequence((seed, int(number))).generate_state(1)[0]) for number in numbers]
+    generators = [torch.Generator().manual_seed(mixed) for mixed in seeds]
 
     def choose(log_p: Float[Tensor, "rows vocabulary"], sentences: list[int]) -> Int[Tensor, "rows"]:
         log_p = head(log_p / temperature, top_k, top_p)

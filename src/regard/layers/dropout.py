@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.errors import UsageError
+
 STEPS = 1 << 16
 
 
@@ -43,11 +45,11 @@ class Dropout(nn.Module):
     def __init__(self, p: float):
         super().__init__()
         if not 0 <= p < 1:
-            raise ValueError(f"dropout must lie in [0, 1), not {p}")
+            raise UsageError(f"dropout must lie in [0, 1), not {p}")
         self.p = p
 
     def forward(self, states: Tensor) -> Tensor:
-        dropped = round(self.p * STEPS)
+        dropped = min(round(self.p * STEPS), STEPS - 1)
         if not self.training or dropped == 0:
             return states
         if states.device.type != "cpu":

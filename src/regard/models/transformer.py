@@ -27,6 +27,7 @@ from regard.layers.dropout import Dropout
 from regard.layers.positions import named_positions
 
 Tokens = Int[Tensor, "batch length"]
+Source = Int[Tensor, "batch source"]
 Mask = Bool[Tensor, "batch length"]
 States = Float[Tensor, "batch length size"]
 
@@ -121,11 +122,11 @@ class Transformer(nn.Module):
         self.encoder = Encoder(config, sizes)
         self.decoder = Decoder(config, sizes)
 
-    def forward(self, source: Tokens, target: Tokens) -> Float[Tensor, "batch length vocabulary"]:
+    def forward(self, source: Source, target: Tokens) -> Float[Tensor, "batch length vocabulary"]:
         """Logits for the token after each target token."""
         return self.logits(self.decode(source, target))
 
-    def decode(self, source: Tokens, target: Tokens) -> States:
+    def decode(self, source: Source, target: Tokens) -> States:
         """Teacher-forced decoder states: one fused pass over the whole target."""
         memory, mask = self.encode(source)
         known = self._mask(target)

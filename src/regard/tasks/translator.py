@@ -90,6 +90,8 @@ class Translator:
             "batch_tokens": batch_tokens,
         }
         settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
+        if num_return_sequences < 1:
+            raise UsageError(f"{num_return_sequences} hypotheses of each text are asked for; ask for at least 1")
         if num_return_sequences > settings.num_beams:
             raise UsageError(f"{num_return_sequences} hypotheses need at least as many beams, not {settings.num_beams}")
         sources = [self.encode(text) for text in texts]

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.errors import RegardError
-from regard.files import whole_folder
+from regard.files import whole_folder, write_text
 
 WEIGHTS, OPTIMIZER, TRAINER = "model.safetensors", "optimizer.safetensors", "trainer.json"
 
@@ -47,7 +47,7 @@ def save(
 ) -> None:
     """`files` are the small text files that make the checkpoint usable by itself; the rest is for going on."""
     if progress is not None:
-        files = {**files, TRAINER: json.dumps(vars(progress), indent=1)}
+        files = {**files, TRAINER: _progress_text(progress)}
     with whole_folder(folder) as part:
         save_tensors(weights(model), part / WEIGHTS)
         if optimizer:
@@ -110,7 +110,19 @@ def load_json(path: Path) -> dict[str, Any]:
 
 
 def load_progress(folder: Path) -> Progress:
-    return Progress(**load_json(folder / TRAINER))
+    try:
+        return Progress(**load_json(folder / TRAINER))
+    except TypeError as error:
+        raise RegardError(f"{folder / TRAINER}: not of this version of regard ({error}); use another one") from error
+
+
+def save_progress(folder: Path, progress: Progress) -> None:
+    """Replace what a checkpoint says about where the run stands."""
+    write_text(folder / TRAINER, _progress_text(progress))
+
+
+def _progress_text(progress: Progress) -> str:
+    return json.dumps(vars(progress), indent=1)
 
 
 def average(folders: list[Path]) -> dict[str, Tensor]:

@@ -89,6 +89,7 @@ class Trainer:
 
     def resume(self) -> None:
         """Take up the run where its last checkpoint left it."""
+        self.run.sweep()
         folder = self.run.checkpoint("last")
         if not folder.exists():
             self.run.forget_metrics_after(0)
@@ -121,12 +122,18 @@ class Trainer:
                 self._log(self._validate() if validates or reason not in (None, "stopped") else {})
                 reason = reason or self._why_stop()
                 if validates or reason:
-                    self.progress.finished = None if reason == "stopped" else reason
                     self.save()
-        if reason != "stopped" and self.settings.average > 1:
-            self._try_average()
+        if reason != "stopped":
+            self._finish(reason)
         self.run.log(f"training ended: {reason}, step {self.progress.step}, {self.progress.seconds:.0f} s")
-        return Outcome(reason or "steps", self.progress)
+        return Outcome(reason, self.progress)
+
+    def _finish(self, reason: str) -> None:
+        """What is done once, after the last step; a run that dies before it does it when it is resumed."""
+        if self.settings.average > 1:
+            self._try_average()
+        self.progress.finished = reason
+        checkpoints.save_progress(self.run.checkpoint("last"), self.progress)
 
     def _update(self, group: list[tuple[Any, Place]]) -> None:
         step = self.progress.step + 1
@@ -225,11 +232,16 @@ class Trainer:
         self.run.point("last", step)
         if self.progress.best_step == step:
             self.run.point("best", step)
-        self.run.prune(max(self.settings.keep, self.settings.average))
+        self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
+
+    def _counts(self, step: int) -> bool:
+        """Whether an uninterrupted run would have a checkpoint of this step; only those are kept and averaged."""
+        ended = step == self.progress.step and self._why_stop() not in (None, "stopped")
+        return step % self.settings.validate_every == 0 or ended
 
     def _try_average(self) -> None:
         """Average the newest checkpoints; the average becomes the best if it validates better."""
-        steps = self.run.saved_steps()[-self.settings.average :]
+        steps = [step for step in self.run.saved_steps() if self._counts(step)][-self.settings.average :]
         mean = checkpoints.average([self.run.checkpoint(step) for step in steps])
         last = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         self.model.load_state_dict(mean)

@@ -17,8 +17,6 @@ def make_optimizer(model: nn.Module, settings: Training) -> Optimizer:
     """Matrices decay; biases, norms and single vectors do not."""
     if settings.optimizer not in OPTIMIZERS:
         raise UsageError(f"there is no optimizer called {settings.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
-    if len(settings.betas) != 2:
-        raise UsageError(f"training.betas is {list(settings.betas)} but must be two numbers")
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": settings.weight_decay},

@@ -10,6 +10,7 @@ checkpoints/     <step>/ ..., and the links `best` and `last`
 
 import json
 import shutil
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -78,12 +79,18 @@ class Run:
         link = self.checkpoints / name
         return str(link.readlink()) if link.is_symlink() else None
 
-    def prune(self, keep: int) -> None:
-        """Remove all but the newest `keep` checkpoints and the best."""
-        protected = {self.pointed("best"), self.pointed("last")}
-        for step in self.saved_steps()[:-keep] if keep else []:
+    def prune(self, keep: int, counts: Callable[[int], bool] = lambda step: True) -> None:
+        """Remove all but the best checkpoint, the last, and the newest `keep` of those that `counts` says count."""
+        newest = [step for step in self.saved_steps() if counts(step)][-keep:]
+        protected = {self.pointed("best"), self.pointed("last"), *map(str, newest)}
+        for step in self.saved_steps():
             if str(step) not in protected:
                 shutil.rmtree(self.checkpoint(step))
+
+    def sweep(self) -> None:
+        """Remove what a killed process left half-written."""
+        for part in self.checkpoints.glob(".*.part"):
+            shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
 
     def log_metrics(self, record: dict[str, Any]) -> None:
         with explained(self.metrics), open(self.metrics, "a", encoding="utf-8") as file:

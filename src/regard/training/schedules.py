@@ -34,10 +34,14 @@ SCHEDULES: dict[str, Callable[[int, int, int], float]] = {
 }
 
 
+def check_schedule(name: str) -> None:
+    if name not in SCHEDULES:
+        raise UsageError(f"there is no schedule called {name!r}: choose one of {', '.join(SCHEDULES)}")
+
+
 def rate(schedule: str, step: int, warmup: int, steps: int) -> float:
     """The fraction of the peak for the update number `step`, the first being 1."""
-    if schedule not in SCHEDULES:
-        raise UsageError(f"there is no schedule called {schedule!r}: choose one of {', '.join(SCHEDULES)}")
+    check_schedule(schedule)
     if step <= warmup:
         return step / warmup
     return SCHEDULES[schedule](step, warmup, steps)

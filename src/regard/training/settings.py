@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from regard.errors import UsageError
+from regard.training.schedules import check_schedule
+
 
 @dataclass(frozen=True)
 class Training:
@@ -27,3 +30,16 @@ class Training:
     minutes: float | None = None  # stop (and validate) after so much training time
     seed: int = 0
     device: str = "auto"  # auto, cpu, cuda or mps
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_tokens", "accumulate", "validate_every", "log_every", "keep"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"training.{name} is {getattr(self, name)} but must be at least 1")
+        for name in ("warmup", "average", "seed", "learning_rate", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"training.{name} is {getattr(self, name)} but must not be negative")
+        if not 0 <= self.label_smoothing < 1:
+            raise UsageError(f"training.label_smoothing is {self.label_smoothing} but must lie in [0, 1)")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise UsageError(f"training.betas is {list(self.betas)} but must be two numbers in [0, 1)")
+        check_schedule(self.schedule)
