@@ -132,6 +132,14 @@ def test_only_the_head_is_drawn_and_in_proportion(top_k: int | None, top_p: floa
     assert far_from(counts[:kept], [probability / whole for probability in DISTRIBUTION[:kept]]) < FAR
 
 
+def test_the_head_is_cut_after_the_temperature_as_hugging_face_does() -> None:
+    choose = sampler(range(2000), seed=0, temperature=2.0, top_p=0.6)  # without the temperature two would do
+    counts = choose(one_step(DISTRIBUTION, 2000), list(range(2000))).bincount(minlength=6)
+    powers = [math.sqrt(probability) for probability in DISTRIBUTION[:3]]
+    assert counts[3:].sum() == 0
+    assert far_from(counts[:3], [power / sum(powers) for power in powers]) < FAR
+
+
 def test_a_sample_does_not_depend_on_the_batch() -> None:
     toy, numbers = Toy(3), list(range(12))
     together = decode_stepwise(toy, torch.arange(12)[:, None], VOCABULARY, [6] * 12, sampler(numbers, seed=4))

@@ -1,6 +1,7 @@
 """Whole inputs of any size: sorted, batched by token budget, decoded, and back in their order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -29,21 +30,30 @@ def generate(
     `finished` is told how many sentences were done each time.
     """
     numbers = range(len(sources)) if numbers is None else numbers
-    was_training = model.training
-    model.eval()
     device = next(model.parameters()).device
     results: list[list[Hypothesis]] = [[] for _ in sources]
     budget = max(1, settings.batch_tokens // settings.num_beams)
-    for items in in_order_of_length([len(source) for source in sources], budget):
-        batch = padded([sources[item] for item in items], pad).to(device)
-        limits = [settings.limit(len(sources[item])) for item in items]
-        found = _search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items])
-        for item, hypotheses in zip(items, found, strict=True):
-            results[item] = hypotheses
-        if finished is not None:
-            finished(len(items))
-    model.train(was_training)
+    with evaluating(model):
+        for items in in_order_of_length([len(source) for source in sources], budget):
+            batch = padded([sources[item] for item in items], pad).to(device)
+            limits = [settings.limit(len(sources[item])) for item in items]
+            found = _search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items])
+            for item, hypotheses in zip(items, found, strict=True):
+                results[item] = hypotheses
+            if finished is not None:
+                finished(len(items))
     return results
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Without dropout inside the block, and as it was afterwards."""
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 def _search(
