@@ -17,10 +17,8 @@ CHOICES = {
     "post-norm": ["model.pre_norm=false"],
     "dropout 0.1": ["model.dropout=0.1"],
     "learning rate 0.001": ["training.learning_rate=0.001"],
-    "learning rate 0.006": ["training.learning_rate=0.006"],
     "vocabulary 8000": ["data.vocabulary=8000"],
     "size 192/512": ["model.size=192", "model.hidden_size=512"],
-    "batches of 6144 tokens": ["training.batch_tokens=6144"],
 }
 
 
