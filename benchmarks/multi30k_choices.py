@@ -17,8 +17,6 @@ CHOICES = {
     "post-norm": ["model.pre_norm=false"],
     "dropout 0.1": ["model.dropout=0.1"],
     "learning rate 0.001": ["training.learning_rate=0.001"],
-    "vocabulary 8000": ["data.vocabulary=8000"],
-    "size 192/512": ["model.size=192", "model.hidden_size=512"],
 }
 
 
