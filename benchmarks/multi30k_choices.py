@@ -41,6 +41,8 @@ def main() -> None:
         else:
             recipe = load_recipe("multi30k-transformer", [*short, *overrides])
             run, outcome = runner.train(recipe, folder, arguments.data)
+        if outcome.reason == "stopped":
+            raise SystemExit("stopped; the same command goes on")
         scores = runner.evaluate(run.folder, "valid", data=arguments.data, num_beams=1)
         rows[name] = {
             "overrides": overrides,

@@ -28,6 +28,8 @@ def main() -> None:
         run, outcome = runner.resume(arguments.out, arguments.data)
     else:
         run, outcome = runner.train(load_recipe(RECIPE, arguments.overrides), arguments.out, arguments.data)
+    if outcome.reason == "stopped":
+        raise SystemExit("stopped; the same command goes on")
     decoding = load_recipe(RECIPE, arguments.overrides).decoding_settings()
 
     def score(split: str, num_beams: int) -> dict[str, Any]:
