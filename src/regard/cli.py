@@ -185,11 +185,11 @@ def translate(
     from itertools import islice
 
     from regard.data.parallel import read_lines
-    from regard.loading import load
+    from regard.loading import load_for
     from regard.progress import counting
 
     lines = enumerate(read_lines(file or "/dev/stdin"))
-    translator = load(run)
+    translator = load_for("translate", run)
     if nbest > 1 and not sample:
         beam = max(nbest, beam or translator.decoding.num_beams)
     # Someone who types wants an answer to each line; a file is quicker in larger pieces.
@@ -240,12 +240,12 @@ def look(
     output: Annotated[str | None, typer.Option("-o", "--output", help="page.html, map.svg or map.png.")] = None,
 ) -> None:
     """See what a translation attends to: a page, a picture, or a map on the terminal."""
-    from regard.loading import load
+    from regard.loading import load_for
     from regard.looking import draw
 
     if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
         raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
-    print(draw(load(run), text, target, numbers(layers, "--layers"), numbers(heads, "--heads"), output))
+    print(draw(load_for("look", run), text, target, numbers(layers, "--layers"), numbers(heads, "--heads"), output))
 
 
 def numbers(text: str | None, option: str) -> list[int] | None:

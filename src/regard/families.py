@@ -37,16 +37,18 @@ def resolve(section: Mapping[str, Any], **known: Any) -> tuple[str, Any]:
     return family, settings.build(module.Config, {**module.PRESETS[size], **values, **known}, "model")
 
 
-def config_json(family: str, config: Any) -> str:
-    return json.dumps({"family": family, **dataclasses.asdict(config)}, indent=1)
+def config_json(family: str, config: Any, task: str) -> str:
+    """What a checkpoint says about its model: the family, its sizes, and the task it was trained for."""
+    return json.dumps({"family": family, "task": task, **dataclasses.asdict(config)}, indent=1)
 
 
-def config_from_json(values: Mapping[str, Any], place: str) -> tuple[str, Any]:
+def config_from_json(values: Mapping[str, Any], place: str) -> tuple[str, Any, str]:
+    """The family, the Config and the task of a checkpoint."""
     values = dict(values)
-    family = values.pop("family", None)
+    family, task = values.pop("family", None), values.pop("task", "translate")
     if family not in FAMILIES:
         raise RegardError(f"{place}: the family {family!r} is not one of {', '.join(FAMILIES)}")
-    return family, settings.build(_family(family)[0].Config, values, place)
+    return family, settings.build(_family(family)[0].Config, values, place), task
 
 
 def _family(name: str) -> tuple[Any, str]:

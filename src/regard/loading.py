@@ -1,34 +1,37 @@
 """`regard.load(RUN)`: a trained run, ready for its verbs."""
 
 from pathlib import Path
+from typing import Any
 
-from regard import families, settings
-from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
+from regard import families
 from regard.errors import RegardError, UsageError
-from regard.tasks.translator import Translator
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import CONFIG, Run
 
 
-def load(run: str | Path, device: str = "auto") -> Translator:
-    """The model of a run folder (its best checkpoint) or of a checkpoint folder."""
+def load(run: str | Path, device: str = "auto") -> Any:
+    """The verbs of a run folder (its best checkpoint) or of a checkpoint folder.
+
+    What comes back depends on the run's task: a Translator, a Classifier, a LanguageModel, ...; each has the torch
+    module as `.model`.
+    """
+    from regard.recipes.jobs import named_job
+
     folder = checkpoint_folder(run)
-    family, config = families.config_from_json(
-        checkpoints.load_json(folder / "config.json"), str(folder / "config.json")
-    )
+    place = folder / "config.json"
+    family, config, task = families.config_from_json(checkpoints.load_json(place), str(place))
     model = families.build_model(family, config)
     checkpoints.load_weights(model, folder)
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    if len(tokenizer) != config.vocabulary:
-        raise RegardError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {config.vocabulary}; "
-            "they do not belong together"
-        )
-    generation = folder / "generation_config.json"
-    decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
-    return Translator(model.to(choose_device(device)), tokenizer, decoding, families.config_json(family, config))
+    return named_job(task).load(folder, model.to(choose_device(device)), families.config_json(family, config, task))
+
+
+def load_for(verb: str, run: str | Path) -> Any:
+    """A run that has this verb; another kind of run is refused with a word on what it is."""
+    loaded = load(run)
+    if not hasattr(loaded, verb):
+        raise UsageError(f"{run} holds a {type(loaded).__name__.lower()}, which has no {verb!r}")
+    return loaded
 
 
 def checkpoint_folder(run: str | Path) -> Path:

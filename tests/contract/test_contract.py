@@ -138,12 +138,12 @@ def test_every_parameter_gets_a_gradient(family: str, kind: str) -> None:
 def test_a_saved_model_comes_back_exactly(family: str, kind: str, tmp_path: Path) -> None:
     model = build(family, kind).eval()
     folder = tmp_path / "1"
-    config = families.config_json(family, model.config)
+    config = families.config_json(family, model.config, "translate")
     checkpoints.save(folder, model, {"config.json": config}, {}, checkpoints.Progress(step=1))
 
     values = checkpoints.load_json(folder / "config.json")
-    loaded_family, loaded_config = families.config_from_json(values, "config.json")
-    assert (loaded_family, loaded_config) == (family, model.config)
+    loaded_family, loaded_config, task = families.config_from_json(values, "config.json")
+    assert (loaded_family, loaded_config, task) == (family, model.config, "translate")
     torch.manual_seed(99)
     loaded = families.build_model(loaded_family, loaded_config).eval()
     source, target = draw(2, WIDTH), draw(2, WIDTH, 1)

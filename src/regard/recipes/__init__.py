@@ -11,7 +11,10 @@ from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.training.settings import Training
 
-TASKS = ("translate",)
+# What a recipe may be for, and the module that knows how (see regard.recipes.jobs).
+TASKS = {
+    "translate": "regard.recipes.jobs.translate",
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""Translation runs: pairs of sentences, a tokenizer, an encoder-decoder."""
+
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.token_pairs import TokenPairs, tokenise
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.settings import Decoding
+from regard.errors import RegardError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.evaluate import Evaluation
+from regard.tasks.evaluate import evaluate as evaluate_translator
+from regard.tasks.translate import Translation, TranslationData
+from regard.tasks.translator import Translator
+from regard.training import checkpoints
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(TranslationData, recipe.data, "data")
+    families.resolve(recipe.model, vocabulary=1)  # a wrong model section should not cost a tokenised corpus
+    section.pairs("train", data), section.pairs("valid", data)  # nor should a missing file cost a run folder
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Translation]:
+    section = settings.build(TranslationData, recipe.data, "data")
+    training = recipe.training_settings()
+    tokenizer = _tokenizer(section, run, data)
+    train, valid = (_tokenised(split, section, tokenizer, run, data) for split in ("train", "valid"))
+    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad)
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    task = Translation(
+        tokenizer,
+        train,
+        valid,
+        training,
+        recipe.decoding_settings(),
+        families.config_json(family, config, "translate"),
+        choose_device(training.device),
+    )
+    return model, task
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> Evaluation:
+    section = settings.build(TranslationData, recipe.data, "data")
+    pairs, valid = list(section.pairs(split, data)), list(section.pairs("valid", data))
+    with counting("translating", len(pairs)) as finished:
+        return evaluate_translator(
+            load_run(run),
+            pairs,
+            bleu_tokenize=section.bleu_tokenize,
+            num_beams=options.num_beams,
+            length_penalty=options.length_penalty,
+            valid=valid,
+            finished=finished,
+        )
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> Translator:
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
+    if len(tokenizer) != vocabulary:
+        raise RegardError(
+            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
+            "they do not belong together"
+        )
+    generation = folder / "generation_config.json"
+    decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
+    return Translator(model, tokenizer, decoding, config_json)
+
+
+def _tokenizer(section: TranslationData, run: Run, data: str | Path | None) -> Tokenizer:
+    """The run's tokenizer, learnt from its training text the first time."""
+    path = run.folder / "data" / "tokenizer.json"
+    if not path.exists():
+        texts = (text for pair in section.pairs("train", data) for text in (pair.source, pair.target))
+        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
+    return Tokenizer.load(path)
+
+
+def _tokenised(
+    split: str, section: TranslationData, tokenizer: Tokenizer, run: Run, data: str | Path | None
+) -> TokenPairs:
+    """The run's tokenised corpus, written the first time; what was left out is said in the log."""
+    folder = run.folder / "data" / split
+    if folder.exists():
+        return TokenPairs(folder)
+    skipped: Counter[str] = Counter()
+    pairs = tokenise(
+        section.pairs(split, data, skipped), tokenizer, folder, max_length=section.max_length, skipped=skipped
+    )
+    told = ", ".join(f"{count} {why}" for why, count in pairs.report.items())
+    run.log(f"{split}: {told}")
+    return pairs
