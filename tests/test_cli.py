@@ -324,7 +324,7 @@ def test_look_shows_chosen_layers_and_heads(cli: Cli, trained: Path, tmp_path: P
         (["train", "demo-translate", "training.steps=[1"], ["not YAML"]),
         (["train", "demo-translate", "task=sing"], ["sing", "translate"]),
         (["train", "demo-translate", "model.preset=transformer:huge"], ["transformer:huge", "transformer:base"]),
-        (["train", "demo-translate", "model.preset=rnn:base"], ["rnn", "transformer"]),
+        (["train", "demo-translate", "model.preset=cnn:base"], ["rnn", "transformer"]),
         (["train", "demo-translate", "data.name=wmt"], ["wmt", "multi30k"]),
         (["train", "demo-translate", "data.options={cuont: 3}"], ["cuont", "count"]),
         (["train", "demo-translate", "data.name=null"], ["train split", "data.train"]),

@@ -19,12 +19,17 @@ app = typer.Typer(
 )
 
 RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run folder or a checkpoint folder.")]
+ReplaceUnknowns = Annotated[
+    bool, typer.Option("--replace-unknowns", help="Put the source word looked at most in the place of each <unk>.")
+]
 DataFolder = Annotated[
     str | None, typer.Option("--data", help="Folder of named data sets (default: REGARD_DATA, else the user's cache).")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 LengthPenalty = Annotated[float | None, typer.Option(help="The larger, the longer the translations of a beam search.")]
 LINES_AT_ONCE = 4096  # translated together; changes speed, never results
+TEXTS_AT_ONCE = 256  # classified together; changes speed, never results
+MOST_ON_A_PAGE = 200  # documents
 Beam = Annotated[int | None, typer.Option("--beam", help="Beams of the search; 1 is greedy.")]
 
 
@@ -144,21 +149,61 @@ def finish_training(recipe: Any, folder: str, data: str | None) -> None:
 
 @app.command()
 def evaluate(
-    run: RunFolder,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders; several are compared.")],
     split: Annotated[str, typer.Option("--split", help="train, valid or test.")] = "test",
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
+    replace_unknowns: ReplaceUnknowns = False,
+    curve: Annotated[
+        str | None, typer.Option("--curve", help="Draw BLEU by source length of all RUNs: curve.svg or curve.png.")
+    ] = None,
     data: DataFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """BLEU and chrF with intervals, perplexity, BLEU by length, and alignment error where gold links exist."""
     from regard.recipes import runner
 
-    evaluation = runner.evaluate(run, split, data=data, num_beams=beam, length_penalty=length_penalty)
+    check_curve(curve, runs)
+    found = [
+        runner.evaluate(
+            run, split, data=data, num_beams=beam, length_penalty=length_penalty, replace_unknowns=replace_unknowns
+        )
+        for run in runs
+    ]
+    if curve is not None:
+        from regard.views.curve import length_curve
+
+        length_curve(dict(zip(short_names(runs), (known.lengths for known in found), strict=True)), curve)
     if as_json:
-        print(json.dumps({"split": split, **evaluation.as_dict()}, indent=1))
-    else:
-        print(evaluation.told())
+        records = [{"split": split, **known.as_dict()} for known in found]
+        several = [{"run": run, **record} for run, record in zip(runs, records, strict=True)]
+        print(json.dumps(several if len(runs) > 1 else records[0], indent=1))
+        return
+    for run, known in zip(runs, found, strict=True):
+        print(f"{run}\n{known.told()}\n" if len(runs) > 1 else known.told())
+    if curve is not None:
+        print(f"wrote {curve}")
+
+
+def check_curve(path: str | None, runs: list[str]) -> None:
+    """Refuse what could not be drawn before the minutes an evaluation takes, and runs that are not there."""
+    from regard.recipes import runner
+    from regard.training.run import Run
+
+    tasks = [runner.recipe_of(Run.open(run)).task for run in runs]
+    if path is None:
+        return
+    if Path(path).suffix not in (".svg", ".png"):
+        raise UsageError(f"--curve {path}: the name must end in .svg or .png")
+    for run, task in zip(runs, tasks, strict=True):
+        if task != "translate":
+            raise UsageError(f"--curve draws BLEU by length, but {run} is a run of the task {task!r}; leave it out")
+
+
+def short_names(runs: list[str]) -> list[str]:
+    """What a legend calls the runs: their folders' names, or what was typed where these would be the same."""
+    names = [Path(run).resolve().name for run in runs]
+    return names if len(set(names)) == len(names) else runs
 
 
 @app.command()
@@ -179,6 +224,10 @@ def translate(
     seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
     length_penalty: LengthPenalty = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens of a translation.")] = None,
+    replace_unknowns: ReplaceUnknowns = False,
+    dictionary: Annotated[
+        str | None, typer.Option(metavar="FILE.tsv", help="What to put there instead: source<TAB>target, a line each.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate lines: FILE or standard input to standard output, in order. Empty lines stay empty."""
@@ -190,6 +239,9 @@ def translate(
 
     lines = enumerate(read_lines(file or "/dev/stdin"))
     translator = load_for("translate", run)
+    if alignments:
+        translator.check_attention()
+    words = known_words(dictionary, replace_unknowns)
     if nbest > 1 and not sample:
         beam = max(nbest, beam or translator.decoding.num_beams)
     # Someone who types wants an answer to each line; a file is quicker in larger pieces.
@@ -211,6 +263,8 @@ def translate(
                 length_penalty=length_penalty,
                 max_new_tokens=max_new_tokens,
                 first_number=chunk[0][0],
+                replace_unknowns=replace_unknowns,
+                dictionary=words,
                 finished=finished,
             )
             links = translator.links(results) if alignments else None
@@ -220,12 +274,147 @@ def translate(
             sys.stdout.flush()
 
 
+def known_words(path: str | None, wanted: bool) -> dict[str, str] | None:
+    """The dictionary for unknown words; what of it cannot be used is said."""
+    from collections import Counter
+
+    from regard.tasks.unknowns import read_dictionary
+
+    if path is None:
+        return None
+    if not wanted:
+        raise UsageError(f"--dictionary {path} serves only to replace unknown words: add --replace-unknowns")
+    skipped: Counter[str] = Counter()
+    words = read_dictionary(path, skipped)
+    if skipped:
+        complain(f"{path}: entries left out: {', '.join(f'{count} {why}' for why, count in skipped.items())}", 0)
+    return words
+
+
 def _line(number: int, result: Any, links: str | None, nbest: int, as_json: bool) -> str:
     if as_json:
         record = {"line": number + 1, "source": result.source, "text": result.text, "score": result.score}
         return json.dumps({**record, **({"alignment": links} if links is not None else {})}, ensure_ascii=False)
     text = f"{number} ||| {result.text} ||| {result.score:.4f}" if nbest > 1 else result.text
     return text if links is None else f"{text}\t{links}"
+
+
+@app.command()
+def classify(
+    run: RunFolder,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="One text a line (default: stdin), or a .jsonl, .tsv, .csv or .parquet."),
+    ] = None,
+    why: Annotated[bool, typer.Option("--why", help="Show the sentences and words that weighed most.")] = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="page.html of all texts, or picture.svg or .png of one.")
+    ] = None,
+    text_column: Annotated[str, typer.Option("--text-column", help="Of a table.")] = "text",
+    as_json: AsJson = False,
+) -> None:
+    """Classify texts: label and probability of each, in order. Empty lines stay empty."""
+    from itertools import islice
+
+    from regard.loading import load_for
+    from regard.progress import counting
+    from regard.views.document import document_terminal
+
+    if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
+        raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
+    texts = enumerate(documents(file, text_column), 1)
+    classifier = load_for("classify", run)
+    at_once = 1 if file is None and sys.stdin.isatty() else TEXTS_AT_ONCE
+    drawn: list[Any] = []
+    with counting("classifying") as finished:
+        while chunk := list(islice(texts, at_once)):
+            results = classifier.classify([text for _, text in chunk], finished=finished)
+            for (number, _), result in zip(chunk, results, strict=True):
+                print(verdict(number, result, why, as_json))
+                if why and result.label and not as_json:
+                    print(document_terminal(result.attention, colour=sys.stdout.isatty()))
+                if output is not None and result.label and len(drawn) <= MOST_ON_A_PAGE:
+                    drawn.append(result.attention)
+            sys.stdout.flush()
+    if output is not None:
+        draw_documents(drawn, output)
+
+
+def documents(file: str | None, text_column: str) -> Any:
+    """The texts to classify, streamed; a line that is too long is said and left empty."""
+    from regard.data.labelled import FORMS, LONGEST_TEXT, read_texts
+    from regard.data.parallel import read_lines
+
+    if file is not None and file.lower().removesuffix(".gz").endswith(FORMS):
+        return read_texts(file, text_column)
+    lines = enumerate(read_lines(file or "/dev/stdin", longest=LONGEST_TEXT), 1)
+
+    def said(number: int, line: str | None) -> str:
+        if line is None:
+            complain(f"line {number} of the input is too long and was left empty", 0)
+        return line or ""
+
+    return (said(number, line) for number, line in lines)
+
+
+def verdict(number: int, result: Any, why: bool, as_json: bool) -> str:
+    if not as_json:
+        return f"{result.label}\t{result.probability:.4f}" if result.label else ""
+    record: dict[str, Any] = {"line": number, "label": result.label or None, "probabilities": result.probabilities}
+    if why and result.label:
+        from dataclasses import asdict
+
+        record["sentences"] = [asdict(sentence) for sentence in result.sentences]
+    return json.dumps(record, ensure_ascii=False)
+
+
+def draw_documents(drawn: list[Any], output: str) -> None:
+    from regard.views.document import document_figure, document_page
+
+    if not drawn:
+        raise UsageError(f"-o {output}: there is no text with a word in it to draw")
+    if not output.endswith(".html"):
+        if len(drawn) > 1:
+            raise UsageError(f"-o {output}: a picture shows one text; give one, or write a page.html of all")
+        document_figure(drawn[0], output)
+        return
+    if len(drawn) > MOST_ON_A_PAGE:
+        complain(f"{output} shows the first {MOST_ON_A_PAGE} texts only", 0)
+    document_page(Path(output).stem, drawn[:MOST_ON_A_PAGE], output)
+
+
+@app.command()
+def generate(
+    run: RunFolder,
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What to go on from; empty for a new line.")] = "",
+    beam: Beam = None,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw the next token instead of taking the best.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of the sampling.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample among the k best tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample among the tokens that hold this much probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens after the prompt.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on from a prompt to the end of its line."""
+    from regard.loading import load_for
+
+    result = load_for("generate", run).generate(
+        prompt,
+        num_beams=beam,
+        do_sample=sample or None,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        max_new_tokens=max_new_tokens,
+    )[0]
+    if as_json:
+        print(json.dumps({"prompt": prompt, "text": result.text, "score": result.score}, ensure_ascii=False))
+    else:
+        print(result.text)
 
 
 @app.command()

@@ -11,7 +11,17 @@ from torch import nn
 from regard import settings
 from regard.errors import RegardError, UsageError
 
-FAMILIES = {"transformer": ("regard.models.transformer", "Transformer")}
+FAMILIES = {
+    "rnn": ("regard.models.encoder_decoder", "EncoderDecoder"),
+    "bahdanau": ("regard.models.bahdanau", "Bahdanau"),
+    "luong": ("regard.models.luong", "Luong"),
+    "transformer": ("regard.models.transformer", "Transformer"),
+    "ntm": ("regard.models.ntm", "NeuralTuringMachine"),
+    "lstm": ("regard.models.lstm", "LongShortTermMemory"),
+    "lstmn": ("regard.models.lstmn", "LSTMN"),
+    "han": ("regard.models.han", "HierarchicalAttention"),
+    "lstmn-classifier": ("regard.models.lstmn_classifier", "LSTMNClassifier"),
+}
 
 
 def build_model(family: str, config: Any) -> nn.Module:

@@ -4,12 +4,15 @@ import sys
 from pathlib import Path
 
 from regard.errors import UsageError
+from regard.tasks.algorithm_runner import AlgorithmRunner
+from regard.tasks.classifier import Classifier
+from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.translator import Translator
 from regard.views import Example, attention_page, heads_figure, heatmap, merge_words, terminal
 
 
 def draw(
-    translator: Translator,
+    loaded: Translator | AlgorithmRunner | Classifier | LanguageModel,
     text: str,
     target: str | None,
     layers: list[int] | None,
@@ -19,6 +22,26 @@ def draw(
     """Write the page or picture; what is returned is for the terminal."""
     if not text.strip():
         raise UsageError("there is nothing to look at in an empty text")
+    if isinstance(loaded, Translator):
+        return draw_translation(loaded, text, target, layers, heads, output)
+    if target is not None:
+        raise UsageError("--target is for translations; this run does not translate")
+    if isinstance(loaded, LanguageModel):
+        return loaded.draw(text, output, layers=layers, heads=heads)
+    if isinstance(loaded, Classifier):
+        return loaded.draw(text, output, colour=sys.stdout.isatty())
+    return loaded.draw(text, output)
+
+
+def draw_translation(
+    translator: Translator,
+    text: str,
+    target: str | None,
+    layers: list[int] | None,
+    heads: list[int] | None,
+    output: str | None,
+) -> str:
+    """The attention paid while saying `target`, or else our own translation."""
     if target is None:
         result = translator.translate([text])[0]
         said, tokens, score = result.text, result.tokens, result.score
@@ -29,6 +52,8 @@ def draw(
         attention_page(f"{text} → {said}", [Example(text, said, maps=maps, score=score)], output)
         return f"{said}\nwrote {output}"
     cross = [attention for attention in maps if attention.kind == "cross"]
+    if not cross:
+        raise UsageError(f"the layers {layers} hold no cross-attention to draw; choose others, or write a page.html")
     last = merge_words(cross[-1])
     if output is None:
         return f"{said}\n\n{terminal(last, colour=sys.stdout.isatty())}"

@@ -7,6 +7,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from regard.errors import UsageError
+from regard.tasks import metrics
 from regard.tasks.metrics import bleu_by_length, translation_scores
 
 WORDS = [
@@ -81,6 +82,14 @@ def test_the_seed_decides_the_interval_and_nothing_else() -> None:
     assert first == again
     assert first.bleu == other.bleu
     assert first.bleu_interval != other.bleu_interval
+
+
+def test_what_is_drawn_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = some_translations(30)
+    together = translation_scores(*texts, samples=50)
+    for at_once in (1, 30, 200):
+        monkeypatch.setattr(metrics, "DRAWN_AT_ONCE", at_once)
+        assert translation_scores(*texts, samples=50) == together
 
 
 def test_the_environment_does_not_change_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:

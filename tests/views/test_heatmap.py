@@ -44,7 +44,7 @@ def test_the_same_map_is_the_same_svg(tmp_path: Path) -> None:
 
 
 def test_another_suffix_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=re.escape("'map.gif': '.gif'; a heat map is saved as .png or .svg")):
+    with pytest.raises(UsageError, match=re.escape("'map.gif': '.gif'; a picture is saved as .png or .svg")):
         heatmap(attention(), path=tmp_path / "map.gif")
     with pytest.raises(UsageError, match="no suffix"):
         heads_figure(attention(), tmp_path / "map")

@@ -1,7 +1,8 @@
 """How do scores become weights? Four alignments, one class each.
 
     soft      softmax over every key that may be attended to
-    hard      one key: sampled while training (with its log-probability, for REINFORCE), the best in evaluation
+    hard      one key: sampled while training (with its log-probability, for REINFORCE), the best in evaluation;
+              see drawing.py for how it learns
     local_m   softmax over the keys within D of the query's own place (Luong et al. 2015, monotonic)
     local_p   softmax over the keys within D of a predicted place p, times exp(-(s - p)^2 / 2 sigma^2) with
               sigma = D / 2: the Gaussian multiplies after the softmax and nothing is renormalised
@@ -26,10 +27,11 @@ Allowed = Bool[Tensor, "..."] | None
 
 @dataclass(frozen=True)
 class Aligned:
-    """Weights and, when a key was drawn by chance, the log-probability of the draw."""
+    """Weights and, when keys were drawn by chance, how likely the draws were and how open the choice was."""
 
     weights: Float[Tensor, "*batch queries keys"]
     log_probability: Float[Tensor, "*batch queries"] | None = None
+    entropy: Float[Tensor, "*batch queries"] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,17 +70,31 @@ class Soft(Alignment):
 
 
 class Hard(Alignment):
+    """One key per query. With `expected` > 0 that share of the training queries read the expectation instead, which
+    makes the first steps of learning easier (Xu et al. 2015 use one half)."""
+
+    baseline: Tensor
+
+    def __init__(self, query_size: int | None = None, expected: float = 0.0):
+        super().__init__(query_size)
+        if not 0 <= expected < 1:
+            raise RegardError(f"a share of expected contexts must lie in [0, 1), not {expected}")
+        self.expected = expected
+        self.register_buffer("baseline", torch.zeros(()))  # of the reward; belongs to the run, so it is saved
+
     def forward(self, scores: Scores, allowed: Allowed, queries: Queries, memory: Memory) -> Aligned:
         probabilities = masked_softmax(scores, allowed)
-        if self.training:
-            chosen = self._sample(probabilities)
-        else:
-            chosen = probabilities.argmax(-1, keepdim=True)
+        chosen = self._sample(probabilities) if self.training else probabilities.argmax(-1, keepdim=True)
         chance = probabilities.gather(-1, chosen)
         exists = chance > 0  # false only in rows that may attend to nothing
         weights = torch.zeros_like(probabilities).scatter(-1, chosen, exists.to(probabilities.dtype))
-        log_probability = chance.masked_fill(~exists, 1.0).log().squeeze(-1)
-        return Aligned(weights, log_probability)
+        log_probability = chance.masked_fill(~exists, 1.0).log()
+        entropy = torch.special.entr(probabilities.clamp(min=torch.finfo(probabilities.dtype).tiny)).sum(-1)
+        if self.training and self.expected:
+            soft = torch.rand_like(chance) < self.expected
+            weights = torch.where(soft, probabilities, weights)
+            log_probability = log_probability.masked_fill(soft, 0.0)  # nothing was drawn
+        return Aligned(weights, log_probability.squeeze(-1), entropy)
 
     @staticmethod
     def _sample(probabilities: Scores) -> Int[Tensor, "*batch queries 1"]:

@@ -1,18 +1,27 @@
 """Attention is score -> align -> read, with any score and any alignment."""
 
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, arange, nn
 
 from regard.attention import dot_product, masks
-from regard.attention.alignments import ALIGNMENTS, Alignment, Queries, Soft
+from regard.attention.alignments import (
+    ALIGNMENTS,
+    Alignment,
+    Hard,
+    LocalMonotonic,
+    LocalPredictive,
+    Queries,
+    Soft,
+)
 from regard.attention.memory import Attended, Memory
-from regard.attention.scores import SCORES, Score
+from regard.attention.scores import SCORES, Location, Score
 from regard.errors import UsageError
 
 Index = slice | Tensor | None
-T = TypeVar("T")
 
 
 class Attention(nn.Module):
@@ -59,15 +68,34 @@ class Attention(nn.Module):
         return Attended(weights @ memory.values, weights_of, memory, aligned.log_probability)
 
 
-def named_attention(score: str, align: str, query_size: int, key_size: int) -> Attention:
-    """The attention a recipe names, such as `general` and `local_p`."""
+def named_attention(
+    score: str,
+    align: str,
+    query_size: int,
+    key_size: int,
+    *,
+    reach: int = 10,
+    max_keys: int = 512,
+    expected: float = 0.0,
+) -> Attention:
+    """The attention a recipe names, such as `general` and `local_p`.
+
+    `reach` is for the local alignments, `max_keys` for the location score, `expected` for the hard alignment.
+    """
+    _check(SCORES, "score", score)
+    _check(ALIGNMENTS, "alignment", align)
+    scores: dict[type, Callable[..., Any]] = {Location: partial(Location, max_keys=max_keys)}
+    aligns: dict[type, Callable[..., Any]] = {
+        Hard: partial(Hard, expected=expected),
+        LocalMonotonic: partial(LocalMonotonic, reach=reach),
+        LocalPredictive: partial(LocalPredictive, reach=reach),
+    }
+    make_score, make_align = SCORES[score], ALIGNMENTS[align]
     return Attention(
-        _choose(SCORES, "score", score)(query_size, key_size),
-        _choose(ALIGNMENTS, "alignment", align)(query_size),
+        scores.get(make_score, make_score)(query_size, key_size), aligns.get(make_align, make_align)(query_size)
     )
 
 
-def _choose(table: dict[str, type[T]], what: str, name: str) -> type[T]:
+def _check(table: Mapping[str, object], what: str, name: str) -> None:
     if name not in table:
         raise UsageError(f"there is no {what} called {name!r}: choose one of {', '.join(table)}")
-    return table[name]

@@ -4,6 +4,7 @@ Layout of the data folder:
 
     multi30k/raw/{train,val,test_2016_flickr}.{en,de,fr,cs}.gz
     multi30k/tok/{train,val,test_2016_flickr}.lc.norm.tok.{en,de,fr,cs}.gz
+    imdb/{train,test}.jsonl.gz
 """
 
 import gzip
@@ -11,15 +12,20 @@ import hashlib
 import inspect
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from regard.data.download import check_sha256, fetch
+from regard.data.imdb import imdb
+from regard.data.labelled import Labelled
 from regard.data.pairs import Pair
 from regard.data.parallel import read_pairs
+from regard.data.reversal import reversal
 from regard.errors import RegardError, UsageError
 from regard.files import whole_file
 
+T = TypeVar("T")
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1"
 MULTI30K_SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
@@ -95,18 +101,36 @@ def _corpus(folder: str | Path, split: str, count: int | None = None, seed: int 
     return iter(corpus(split, count=count, seed=seed))
 
 
-NAMED: dict[str, Callable[..., Iterator[Pair]]] = {"multi30k": multi30k, "corpus": _corpus}
+# By what they hold: pairs of sentences, and texts with labels.
+NAMED: dict[str, Callable[..., Iterator[Pair]]] = {"multi30k": multi30k, "corpus": _corpus, "reversal": reversal}
+NAMED_LABELLED: dict[str, Callable[..., Iterator[Labelled]]] = {"imdb": imdb}
 
 
 def named(name: str, folder: str | Path, split: str, **options: object) -> Iterator[Pair]:
     """The pairs of a split of a named data set; `options` are the keyword arguments of its function."""
-    if name not in NAMED:
-        raise UsageError(f"unknown data set {name!r}; choose one of {', '.join(NAMED)}")
-    known = [option for option in inspect.signature(NAMED[name]).parameters if option not in ("folder", "split")]
+    return _open(NAMED, "pairs", name, folder, split, options)
+
+
+def named_labelled(name: str, folder: str | Path, split: str, **options: object) -> Iterator[Labelled]:
+    """The labelled texts of a split of a named data set."""
+    return _open(NAMED_LABELLED, "labelled texts", name, folder, split, options)
+
+
+def _open(
+    table: Mapping[str, Callable[..., Iterator[T]]],
+    what: str,
+    name: str,
+    folder: str | Path,
+    split: str,
+    options: Mapping[str, object],
+) -> Iterator[T]:
+    if name not in table:
+        raise UsageError(f"unknown data set {name!r}; those with {what} are {', '.join(table)}")
+    known = [option for option in inspect.signature(table[name]).parameters if option not in ("folder", "split")]
     for option in options:
         if option not in known:
             raise UsageError(f"data set {name!r} has no option {option!r}; its options are {', '.join(known)}")
-    return NAMED[name](folder, split, **options)
+    return table[name](folder, split, **options)
 
 
 # Of the uncompressed text, at the commit in MULTI30K_URL.

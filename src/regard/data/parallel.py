@@ -71,11 +71,11 @@ def read_pairs(
     return _some(rows, str(path), skipped)
 
 
-def read_lines(path: str | Path) -> Iterator[str | None]:
-    """Stream the lines of a UTF-8 file, gzipped if it is named .gz; None stands for an overlong line."""
+def read_lines(path: str | Path, longest: int = MAX_LINE_CHARACTERS) -> Iterator[str | None]:
+    """Stream the lines of a UTF-8 file, gzipped if it is named .gz; None stands for one longer than `longest`."""
     path = _existing(path)
     # Four bytes are the longest UTF-8 character; a byte order mark and the line end come on top.
-    bound = 4 * MAX_LINE_CHARACTERS + len(_BOM) + 2
+    bound = 4 * longest + len(_BOM) + 2
     number, start = 0, 0  # of the line being read; start is its offset in the (uncompressed) bytes
     try:
         with _opened(path) as stream:
@@ -85,7 +85,8 @@ def read_lines(path: str | Path) -> Iterator[str | None]:
                 while not line.endswith(b"\n") and len(line) == bound:
                     line, whole = stream.readline(bound), False
                     size += len(line)
-                yield _decoded(line, path, number, start) if whole else None
+                text = _decoded(line, path, number, start) if whole else None
+                yield text if text is not None and len(text) <= longest else None
                 start += size
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RegardError(
@@ -98,18 +99,17 @@ def read_lines(path: str | Path) -> Iterator[str | None]:
         ) from error
 
 
-def _decoded(line: bytes, path: Path, number: int, start: int) -> str | None:
+def _decoded(line: bytes, path: Path, number: int, start: int) -> str:
     if number == 1 and line.startswith(_BOM):
         line, start = line[len(_BOM) :], start + len(_BOM)
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     try:
-        text = line.decode("utf-8")
+        return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise RegardError(
             f"{path}, line {number}: byte 0x{line[error.start]:02x} at offset {start + error.start} "
             "is not UTF-8; convert the file to UTF-8 (for example with iconv)"
         ) from error
-    return text if len(text) <= MAX_LINE_CHARACTERS else None
 
 
 def _existing(path: str | Path) -> Path:

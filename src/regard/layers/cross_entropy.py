@@ -1,11 +1,14 @@
 """The loss of a large vocabulary without its large matrix.
 
-    nll  = logsumexp(z) - z_y,   z = E h
-    loss = (1 - eps) nll + eps mean_v(-log p_v)        (label smoothing, Szegedy et al. 2016)
+    nll  = lse - z_y,   z = W h,   lse = log sum_v exp(z_v)
+    loss = (1 - eps) nll + eps (lse - mean_v z_v)      (label smoothing, Szegedy et al. 2016)
 
 The logits of a batch are the largest tensor of a training step, and writing, reading and differentiating them took
-more time than the network. Here they live a few hundred rows at a time, in cache: each chunk's loss and gradient,
-p - (1 - eps) onehot(y) - eps / V, is computed at once and the chunk is forgotten.
+more time than the network. Here they live a few hundred rows at a time, in cache, and only their exponentials e are
+ever made from them, in place. The gradient needs no more passes over them:
+
+    d loss / d h = (W^T e) / sum(e) - (1 - eps) W_y - eps mean_v W_v
+    d loss / d W = e (h / sum(e))^T - (1 - eps) [h at row y] - eps mean over rows
 """
 
 from typing import Any
@@ -25,31 +28,34 @@ class _LinearCrossEntropy(torch.autograd.Function):
         vocabulary = weight.shape[0]
         wide = torch.float32 if states.device.type == "mps" else torch.float64  # MPS has no doubles
         loss = torch.zeros((), dtype=wide, device=states.device)
-        nll = torch.zeros((), dtype=wide, device=states.device)
+        nll = torch.empty(len(states), dtype=states.dtype, device=states.device)
         wants_gradient = any(context.needs_input_grad)
         states_gradient = torch.empty_like(states)
         weight_gradient = torch.zeros_like(weight)
+        mean_weight = weight.mean(0)
         rows = max(1, CHUNK_ELEMENTS // vocabulary)
-        logits, log_probabilities = states.new_empty(2, min(rows, len(states)), vocabulary)
-        for hidden, target, gradient in zip(
-            states.split(rows), targets.split(rows), states_gradient.split(rows), strict=True
+        logits = states.new_empty(min(rows, len(states)), vocabulary)
+        for hidden, target, gradient, row_nll in zip(
+            states.split(rows), targets.split(rows), states_gradient.split(rows), nll.split(rows), strict=True
         ):
-            z, log_p = logits[: len(hidden)], log_probabilities[: len(hidden)]
+            z = logits[: len(hidden)]
             torch.mm(hidden, weight.T, out=z)
-            torch.log_softmax(z, dim=-1, out=log_p)
-            picked = target[:, None]
-            chunk_nll = -log_p.gather(1, picked).sum(dtype=wide)
-            nll += chunk_nll
-            loss += chunk_nll * (1 - smoothing)
+            said = z.gather(1, target[:, None]).squeeze(1)
+            largest = z.amax(1, keepdim=True)
+            total = z.sub_(largest).exp_().sum(1, keepdim=True)
+            log_total = (largest + total.log()).squeeze(1)
+            torch.sub(log_total, said, out=row_nll)
+            loss += row_nll.sum(dtype=wide) * (1 - smoothing)
             if smoothing:
-                loss -= log_p.sum(dtype=wide) * (smoothing / vocabulary)
+                loss += (log_total - hidden @ mean_weight).sum(dtype=wide) * smoothing
             if wants_gradient:
-                delta = log_p.exp_()
-                if smoothing:
-                    delta -= smoothing / vocabulary
-                delta.scatter_add_(1, picked, delta.new_full(picked.shape, smoothing - 1))
-                torch.mm(delta, weight, out=gradient)
-                weight_gradient.addmm_(delta.T, hidden)
+                torch.mm(z, weight, out=gradient)
+                gradient /= total
+                gradient.sub_(weight[target], alpha=1 - smoothing).sub_(mean_weight, alpha=smoothing)
+                weight_gradient.addmm_(z.T, hidden / total)
+                weight_gradient.index_add_(0, target, hidden, alpha=smoothing - 1)
+        if wants_gradient and smoothing:
+            weight_gradient -= states.sum(0) * (smoothing / vocabulary)
         context.save_for_backward(states_gradient, weight_gradient)
         context.mark_non_differentiable(nll)
         return loss, nll
@@ -66,7 +72,8 @@ def linear_cross_entropy(
     weight: Float[Tensor, "vocabulary size"],
     targets: Int[Tensor, "count"],
     smoothing: float = 0.0,
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Sums over all rows: the (smoothed) loss, which carries the gradient, and the plain negative log-likelihood."""
+) -> tuple[Float[Tensor, ""], Float[Tensor, "count"]]:
+    """The (smoothed) loss, summed over all rows, which carries the gradient; and each row's plain negative
+    log-likelihood."""
     loss, nll = _LinearCrossEntropy.apply(states, weight, targets, smoothing)
     return loss, nll

@@ -14,6 +14,9 @@ from regard.training.settings import Training
 # What a recipe may be for, and the module that knows how (see regard.recipes.jobs).
 TASKS = {
     "translate": "regard.recipes.jobs.translate",
+    "classify": "regard.recipes.jobs.classify",
+    "language-model": "regard.recipes.jobs.language_model",
+    "algorithm": "regard.recipes.jobs.algorithm",
 }
 
 

@@ -39,10 +39,11 @@ def evaluate(
     data: str | Path | None = None,
     num_beams: int | None = None,
     length_penalty: float | None = None,
+    replace_unknowns: bool = False,
 ) -> Any:
     """Score a run's best checkpoint on a split of its own data; what comes back is the task's own `Evaluated`."""
     recipe = recipe_of(Run.open(run))
-    options = EvaluationOptions(num_beams, length_penalty)
+    options = EvaluationOptions(num_beams, length_penalty, replace_unknowns)
     return named_job(recipe.task).evaluate(run, recipe, split, data, options)
 
 

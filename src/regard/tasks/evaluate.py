@@ -73,6 +73,7 @@ def evaluate(
     bleu_tokenize: str = "13a",
     num_beams: int | None = None,
     length_penalty: float | None = None,
+    replace_unknowns: bool = False,
     valid: Sequence[Pair] = (),
     finished: Callable[[int], None] | None = None,
 ) -> Evaluation:
@@ -81,7 +82,13 @@ def evaluate(
     Which head to read the alignment from is chosen on `valid`, never on the pairs that are scored.
     """
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    results = translator.translate(sources, num_beams=num_beams, length_penalty=length_penalty, finished=finished)
+    results = translator.translate(
+        sources,
+        num_beams=num_beams,
+        length_penalty=length_penalty,
+        replace_unknowns=replace_unknowns,
+        finished=finished,
+    )
     hypotheses = [result.text for result in results]
     nll = likelihood(translator, pairs)
     alignment, chosen = alignment_errors(translator, pairs, valid)
@@ -116,20 +123,20 @@ def alignment_errors(
 
     Three readings: the mean of all heads and layers, the best layer, the best single head. What is best is chosen on
     `valid`. A word's row is the one that *says* it, or the next one, in which the word has just been read: in a
-    Transformer the later one can be the sharper, so both are tried on `valid`.
+    Transformer the later one can be the sharper, so both are tried on `valid`. A model without attention has no
+    alignment, and so no error.
     """
     known = [pair for pair in pairs if pair.links is not None]
     chosen_on = [pair for pair in valid if pair.links is not None]
-    if not known:
+    if not known or not cross_attentions(translator.model):
         return {}, None
     found = _errors(_word_weights(translator, known), known)
     if not chosen_on:
         return {"mean": found["mean"]}, None
     tried = _errors(_word_weights(translator, chosen_on), chosen_on)
-    best = min(tried, key=lambda name: tried[name].error_rate)
-    best_layer = min(filter(_is_layer, tried), key=lambda name: tried[name].error_rate)
-    best_head = min(filter(_is_head, tried), key=lambda name: tried[name].error_rate)
-    return {name: found[name] for name in ("mean", best_layer, best_head, best)}, best
+    kinds = [list(tried), list(filter(_is_layer, tried)), list(filter(_is_head, tried))]
+    best, *others = (min(names, key=lambda name: tried[name].error_rate) for names in kinds if names)
+    return {name: found[name] for name in ("mean", *others, best)}, best
 
 
 def _is_layer(name: str) -> bool:
@@ -164,9 +171,12 @@ def _word_weights(translator: Translator, pairs: Sequence[Pair]) -> list[dict[st
             rows = np.concatenate([stack[:, :, shift:], stack[:, :, -1:].repeat(shift, axis=2)], axis=2)
             words = translator.merge(rows, source, target)
             readings[f"mean{note}"] = words.mean((0, 1))
-            for layer, head in product(range(words.shape[0]), range(words.shape[1])):
-                readings[f"layer {layer + 1} head {head + 1}{note}"] = words[layer, head]
-            for layer in range(words.shape[0]):
-                readings[f"layer {layer + 1}{note}"] = words[layer].mean(0)
+            layer_count, head_count = words.shape[:2]
+            if head_count > 1:  # a layer of one head is that head
+                for layer, head in product(range(layer_count), range(head_count)):
+                    readings[f"layer {layer + 1} head {head + 1}{note}"] = words[layer, head]
+            if layer_count > 1:  # and one layer is the mean
+                for layer in range(layer_count):
+                    readings[f"layer {layer + 1}{note}"] = words[layer].mean(0)
         results.append(readings)
     return results

@@ -6,7 +6,7 @@ draws are the ones sacreBLEU makes for the same seed, so that its signature stay
 because sacreBLEU takes the seed from the environment only and keeps the bounds to itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from regard.errors import RegardError, UsageError
 
 Interval = tuple[float, float]
+DRAWN_AT_ONCE = 1 << 18  # sentences of the bootstrap samples in memory; changes speed, never results
 
 
 @dataclass(frozen=True)
@@ -140,12 +141,18 @@ def _score(metric: Any, total: NDArray[np.int64]) -> float:
 
 
 def _interval(metric: Any, statistics: NDArray[np.int64], samples: int, seed: int) -> Interval:
-    count = len(statistics)
-    draw = np.random.default_rng(seed)
-    # Sample by sample, so that memory does not grow with samples x sentences.
-    scores = sorted(
-        _score(metric, np.bincount(draw.integers(count, size=count), minlength=count) @ statistics)
-        for _ in range(samples)
-    )
+    scores = sorted(_score(metric, total) for totals in _resampled(statistics, samples, seed) for total in totals)
     tail = samples // 40
     return scores[tail], scores[-1 - tail]
+
+
+def _resampled(statistics: NDArray[np.int64], samples: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """The summed statistics of each bootstrap sample, [some samples, counts] at a time, so that memory stays small."""
+    count, draw = len(statistics), np.random.default_rng(seed)
+    at_once = max(1, DRAWN_AT_ONCE // count)
+    for start in range(0, samples, at_once):
+        rows = min(at_once, samples - start)
+        drawn = draw.integers(count, size=(rows, count)) + count * np.arange(rows)[:, None]
+        times = np.bincount(drawn.ravel(), minlength=rows * count).reshape(rows, count)
+        # Float products are quicker, and exact for counts below 2 ** 53.
+        yield (times.astype(np.float64) @ statistics.astype(np.float64)).astype(np.int64)

@@ -16,6 +16,7 @@ from regard.attention import attentions, record
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating
+from regard.errors import UsageError
 from regard.tasks.batches import make_batch
 from regard.views.maps import AttentionMap
 
@@ -56,6 +57,16 @@ def replay(
 def cross_attentions(model: nn.Module) -> list[str]:
     """The names of the attentions that look from the target to the source."""
     return [name for name, _ in attentions(model) if model.attention_kind(name) == "cross"]  # type: ignore[operator]
+
+
+def aligning_attentions(model: nn.Module) -> list[str]:
+    """The same for whoever cannot do without: a model that has none is refused."""
+    names = cross_attentions(model)
+    if not names:
+        raise UsageError(
+            f"{type(model).__name__} has no attention to read alignments from; use a run of a model that attends"
+        )
+    return names
 
 
 def attention_maps(

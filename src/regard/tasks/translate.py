@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from regard.attention.drawing import watch_draws
 from regard.attention.masks import real_tokens
 from regard.data.batching import Place, TokenBatches, in_order_of_length
+from regard.data.joined import joined
 from regard.data.named import data_folder, named
 from regard.data.pairs import Pair
 from regard.data.parallel import read_pairs
@@ -39,14 +41,23 @@ class TranslationData:
     test: tuple[str, ...] = ()
     source_column: str = "source"
     target_column: str = "target"
+    join: int = 1  # read up to so many consecutive pairs as one: long sentences from a corpus of short ones
     tokenizer: str = "bpe"  # bpe, unigram, wordpiece or word
     vocabulary: int = 8000  # tokens, one vocabulary for both sides
     lowercase: bool = False
     max_length: int = 256  # tokens; longer pairs are left out of the training, and counted
     bleu_tokenize: str = "13a"  # sacreBLEU's tokenisation; "none" for text that is tokenised already
 
+    def __post_init__(self) -> None:
+        if self.join < 1:
+            raise UsageError(f"data.join is {self.join} but must be at least 1")
+
     def pairs(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterable[Pair]:
         """The pairs of a split, streamed."""
+        pairs = self._single_pairs(split, folder, skipped)
+        return pairs if self.join == 1 else joined(pairs, self.join, split)
+
+    def _single_pairs(self, split: str, folder: str | Path | None, skipped: Counter[str] | None) -> Iterable[Pair]:
         if split not in ("train", "valid", "test"):
             raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
         files = getattr(self, split)
@@ -127,6 +138,15 @@ def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> d
 def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) -> Loss:
     """Summed over the real target tokens; padding never reaches the vocabulary."""
     real = real_tokens(batch.said, pad)
-    states = model.decode(batch.source, batch.told)
+    with watch_draws(model) as draws:
+        states = model.decode(batch.source, batch.told)
     total, nll = linear_cross_entropy(states[real], model.output_weight, batch.said[real], smoothing)
-    return Loss(total, nll, int(real.sum()))
+    if draws is not None and model.training:
+        total = total + draws.loss(_rewards(model, nll, real), real)
+    return Loss(total, nll.sum(dtype=torch.float64 if nll.device.type != "mps" else None), int(real.sum()))
+
+
+def _rewards(model: Any, nll: Tensor, real: Tensor) -> Tensor:
+    """What each draw led to: the likelihood of its own token and, if it is fed on, of all that follow."""
+    gained = torch.zeros_like(real, dtype=nll.dtype).masked_scatter(real, -nll)
+    return gained.flip(1).cumsum(1).flip(1) if model.config.feeding else gained

@@ -1,6 +1,6 @@
 """The verb: a trained model, its tokenizer and its decoding settings, ready to translate and to be looked into."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +15,9 @@ from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.tasks.alignment import Link, hard_links, merge_subwords
-from regard.tasks.replay import attention_maps, cross_attentions, replay
+from regard.tasks.replay import aligning_attentions, attention_maps, cross_attentions, replay
 from regard.tasks.translate import model_files
+from regard.tasks.unknowns import replaced_unknowns
 from regard.training import checkpoints
 from regard.views.maps import AttentionMap
 
@@ -34,7 +35,9 @@ class Translated:
 
     @cached_property
     def attention(self) -> tuple[AttentionMap, ...]:
-        """Every layer's exact weights, from one replay of the finished sentence."""
+        """Every layer's exact weights, from one replay of the finished sentence; none if the model does not attend."""
+        if not cross_attentions(self.translator.model):
+            return ()
         return self.translator.look(self.source, tokens=self.tokens)
 
     def _repr_html_(self) -> str:
@@ -43,6 +46,8 @@ class Translated:
 
         from regard.views.page import Example, page_text
 
+        if not self.attention:
+            return f"<p>{html.escape(self.source)}<br>→ {html.escape(self.text)}</p>"
         page = page_text(self.text, [Example(self.source, self.text, maps=self.attention, score=self.score)])
         return f'<iframe sandbox="allow-scripts" width="100%" height="720" srcdoc="{html.escape(page)}"></iframe>'
 
@@ -70,12 +75,16 @@ class Translator:
         num_return_sequences: int = 1,
         batch_tokens: int | None = None,
         first_number: int = 0,
+        replace_unknowns: bool = False,
+        dictionary: Mapping[str, str] | None = None,
         finished: Callable[[int], None] | None = None,
     ) -> list[Translated]:
         """One result per text, in order; what is not given comes from the checkpoint's own settings.
 
         Empty texts give empty translations. `num_return_sequences` asks for so many hypotheses in `.nbest`.
         When the texts are part of a larger input, `first_number` is the place of the first: samples depend on it.
+        `replace_unknowns` puts the source word looked at most, or what the `dictionary` has for it, in the place of
+        each `<unk>`; the tokens stay as they were said.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         given: dict[str, Any] = {
@@ -90,6 +99,10 @@ class Translator:
             "batch_tokens": batch_tokens,
         }
         settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
+        if replace_unknowns:
+            self.check_attention()
+        elif dictionary is not None:
+            raise UsageError("a dictionary serves only to replace unknown words: ask for that too (replace_unknowns)")
         if num_return_sequences < 1:
             raise UsageError(f"{num_return_sequences} hypotheses of each text are asked for; ask for at least 1")
         if num_return_sequences > settings.num_beams:
@@ -111,7 +124,10 @@ class Translator:
                 strict=True,
             )
         )
-        return [self._result(text, found.get(index, [])[:num_return_sequences]) for index, text in enumerate(texts)]
+        results = [self._result(text, found.get(index, [])[:num_return_sequences]) for index, text in enumerate(texts)]
+        if replace_unknowns:
+            self._replace_unknowns(results, dictionary or {})
+        return results
 
     def _result(self, source: str, hypotheses: Sequence[Hypothesis]) -> Translated:
         results = [
@@ -123,6 +139,18 @@ class Translator:
         results[0].nbest = tuple(results)
         return results[0]
 
+    def _replace_unknowns(self, results: Sequence[Translated], dictionary: Mapping[str, str]) -> None:
+        """In the text of every hypothesis that has unknown words; only those are replayed, all together."""
+        unknown = self.tokenizer.unknown
+        unsure = [known for result in results for known in result.nbest if unknown in known.tokens]
+        aligned = self.align([known.source for known in unsure], [known.tokens for known in unsure])
+        for known, links in zip(unsure, aligned, strict=True):
+            known.text = replaced_unknowns(self.tokenizer, known.source, known.tokens, links, dictionary)
+
+    def check_attention(self) -> None:
+        """Refuse a model without attention before anything is translated."""
+        aligning_attentions(self.model)
+
     def look(
         self,
         source: str,
@@ -133,6 +161,7 @@ class Translator:
         heads: Any = None,
     ) -> tuple[AttentionMap, ...]:
         """The attention paid while saying `target` (or these tokens, or else our own translation)."""
+        self.check_attention()
         if tokens is None:
             tokens = self.encode(target) if target is not None else self.translate(source)[0].tokens
         return attention_maps(self.model, self.tokenizer, self.encode(source), tokens, layers=layers, heads=heads)
@@ -141,7 +170,7 @@ class Translator:
         """Word links (source, target) of each pair: where the mean cross-attention of all heads is strongest."""
         source_tokens = [self.encode(source) for source in sources]
         target_tokens = [self.encode(t) if isinstance(t, str) else list(t) for t in targets]
-        names = cross_attentions(self.model)
+        names = aligning_attentions(self.model)
         links = []
         replayed = replay(self.model, self.tokenizer, source_tokens, target_tokens, layers=names)
         for source, target, weights in zip(source_tokens, target_tokens, replayed, strict=True):

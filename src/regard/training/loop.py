@@ -148,6 +148,8 @@ class Trainer:
             total, nll = total + loss.total.item(), nll + loss.nll.item()
             if not math.isfinite(total):
                 self._give_up(step, batch)
+        if self.settings.clip_value is not None:
+            torch.nn.utils.clip_grad_value_(self.model.parameters(), self.settings.clip_value)
         if self.settings.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         self.optimizer.step()

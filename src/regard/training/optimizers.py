@@ -1,5 +1,8 @@
 """Optimisers by name, with weight decay on matrices only, and their state as plain tensors."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -7,10 +10,30 @@ from torch.optim import Optimizer
 from regard.errors import UsageError
 from regard.training.settings import Training
 
-OPTIMIZERS: dict[str, type[torch.optim.Adam] | type[torch.optim.AdamW]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-}
+Groups = list[dict[str, Any]]
+
+
+def adam(groups: Groups, settings: Training) -> Optimizer:
+    return torch.optim.Adam(groups, settings.learning_rate, _pair(settings), settings.epsilon, fused=True)
+
+
+def adamw(groups: Groups, settings: Training) -> Optimizer:
+    return torch.optim.AdamW(groups, settings.learning_rate, _pair(settings), settings.epsilon, fused=True)
+
+
+def rmsprop(groups: Groups, settings: Training) -> Optimizer:
+    """With momentum, as Graves uses it: `betas` are the momentum and the decay of the squares."""
+    momentum, decay = _pair(settings)
+    return torch.optim.RMSprop(
+        groups, settings.learning_rate, alpha=decay, eps=settings.epsilon, momentum=momentum, foreach=True
+    )
+
+
+def _pair(settings: Training) -> tuple[float, float]:
+    return settings.betas[0], settings.betas[1]
+
+
+OPTIMIZERS: dict[str, Callable[[Groups, Training], Optimizer]] = {"adam": adam, "adamw": adamw, "rmsprop": rmsprop}
 
 
 def make_optimizer(model: nn.Module, settings: Training) -> Optimizer:
@@ -18,17 +41,11 @@ def make_optimizer(model: nn.Module, settings: Training) -> Optimizer:
     if settings.optimizer not in OPTIMIZERS:
         raise UsageError(f"there is no optimizer called {settings.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups = [
+    groups: Groups = [
         {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [each for each in parameters if each.dim() < 2], "weight_decay": 0.0},
     ]
-    return OPTIMIZERS[settings.optimizer](
-        [group for group in groups if group["params"]],
-        lr=settings.learning_rate,
-        betas=(settings.betas[0], settings.betas[1]),
-        eps=settings.epsilon,
-        fused=True,
-    )
+    return OPTIMIZERS[settings.optimizer]([group for group in groups if group["params"]], settings)
 
 
 def set_rate(optimizer: Optimizer, learning_rate: float) -> None:

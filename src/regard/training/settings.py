@@ -13,15 +13,16 @@ class Training:
     steps: int = 10_000  # updates of the weights
     batch_tokens: int = 4096  # padded tokens of the longer side per batch
     accumulate: int = 1  # batches per update; the loss is sum / count, so splitting a batch changes nothing
-    optimizer: str = "adam"  # adam or adamw
+    optimizer: str = "adam"  # adam, adamw or rmsprop
     learning_rate: float = 1e-3  # at the end of the warm-up
-    betas: tuple[float, ...] = (0.9, 0.98)
+    betas: tuple[float, ...] = (0.9, 0.98)  # of the mean and of the squares; rmsprop: momentum and decay
     epsilon: float = 1e-9
     weight_decay: float = 0.0  # matrices only: never biases, norms or positions
     schedule: str = "inverse_sqrt"  # inverse_sqrt, cosine, linear or constant, after the warm-up
     warmup: int = 1000  # steps of linear increase
     label_smoothing: float = 0.1
     clip_norm: float | None = 1.0  # of the whole gradient; null for no clipping
+    clip_value: float | None = None  # of every element of the gradient by itself
     validate_every: int = 500
     log_every: int = 50
     keep: int = 5  # newest checkpoints kept beside the best
@@ -42,4 +43,6 @@ class Training:
             raise UsageError(f"training.label_smoothing is {self.label_smoothing} but must lie in [0, 1)")
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
             raise UsageError(f"training.betas is {list(self.betas)} but must be two numbers in [0, 1)")
+        if self.clip_value is not None and self.clip_value <= 0:
+            raise UsageError(f"training.clip_value is {self.clip_value} but must be positive; null for no clipping")
         check_schedule(self.schedule)

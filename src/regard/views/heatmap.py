@@ -5,14 +5,10 @@ always says raw weights. Cells a causal mask forbids are hatched; they have no w
 """
 
 import math
-import warnings
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
-import matplotlib
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
@@ -21,12 +17,9 @@ from matplotlib.patches import Polygon
 from matplotlib.ticker import MaxNLocator
 
 from regard.errors import RegardError, UsageError
-from regard.files import whole_file
 from regard.views.maps import AttentionMap, display, mean_heads
+from regard.views.paper import HATCH, INK, MASK, MUTED, fonts, picture_path, save
 
-SUFFIXES = (".png", ".svg")
-
-_INK, _MUTED, _MASK, _HATCH = "#1d2430", "#667085", "#f1efea", "#cfcac0"
 _LARGEST = 40.0  # inches along one side of the map; beyond that the cells shrink and labels are thinned
 _SMALLEST_FONT = 5.0
 _LONGEST_LABEL = 24
@@ -62,7 +55,7 @@ def heatmap(
         raise RegardError(
             f"weights have shape {matrix.shape} but there are {len(queries)} queries and {len(keys)} keys"
         )
-    target = None if path is None else _checked(path)
+    target = None if path is None else picture_path(path)
 
     cell = _cell_size(max(matrix.shape))
     font = float(np.clip(cell * 72 * 0.56, _SMALLEST_FONT, 11.0))
@@ -79,7 +72,7 @@ def heatmap(
     if title:
         figure.text(
             0.15 / total[0], 1 - 0.16 / total[1], title,
-            va="top", fontsize=min(13.0, font + 3), color=_INK, parse_math=False, family=_families(),
+            va="top", fontsize=min(13.0, font + 3), color=INK, parse_math=False, family=fonts(),
         )  # fmt: skip
     bar_height = min(height, 3.2)
     bar = figure.add_axes(
@@ -92,7 +85,7 @@ def heatmap(
     )
     _colour_bar(figure, image, bar, norm, max(6.5, min(9.0, font)))
     if target is not None:
-        _save(figure, target)
+        save(figure, target)
     return figure
 
 
@@ -104,7 +97,7 @@ def heads_figure(
     scale: str = "sqrt",
 ) -> Figure:
     """All heads of one layer as small multiples on one colour scale."""
-    target = None if path is None else _checked(path)
+    target = None if path is None else picture_path(path)
     heads, queries, keys = attention.weights.shape
     columns = min(heads, 4 if heads <= 16 else math.ceil(math.sqrt(heads)))
     rows = math.ceil(heads / columns)
@@ -128,11 +121,11 @@ def heads_figure(
         _label_axes(axes, query_labels if column == 0 else [], key_labels if row == 0 else [], font, cell)
         axes.text(
             0.5, -0.08 / height, f"head {head + 1}",
-            transform=axes.transAxes, ha="center", va="top", fontsize=8.5, color=_MUTED, family=_families(),
+            transform=axes.transAxes, ha="center", va="top", fontsize=8.5, color=MUTED, family=fonts(),
         )  # fmt: skip
     figure.text(
         0.15 / total_width, 1 - 0.15 / total_height, attention.name if title is None else title,
-        va="top", fontsize=12, color=_INK, parse_math=False, family=_families(),
+        va="top", fontsize=12, color=INK, parse_math=False, family=fonts(),
     )  # fmt: skip
     bar_height = min(height, 2.4)
     bar = figure.add_axes(
@@ -145,47 +138,8 @@ def heads_figure(
     )
     _colour_bar(figure, image, bar, norm, 7.5)
     if target is not None:
-        _save(figure, target)
+        save(figure, target)
     return figure
-
-
-def _checked(path: str | Path) -> Path:
-    path = Path(path)
-    if path.suffix.lower() not in SUFFIXES:
-        given = f"{path.suffix!r}" if path.suffix else "no suffix"
-        raise UsageError(f"cannot draw {path.name!r}: {given}; a heat map is saved as .png or .svg")
-    return path
-
-
-def _save(figure: Figure, path: Path) -> None:
-    # Text stays text in SVG: it can be searched, and the reader's own fonts draw any script.
-    as_text = matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "regard"})
-    with as_text, warnings.catch_warnings(), whole_file(path) as file:
-        # A script no installed font covers is drawn as boxes; a picture with boxes is better than none.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
-        warnings.filterwarnings("ignore", message=r"Matplotlib currently does not support .* natively")
-        if path.suffix.lower() == ".svg":
-            figure.savefig(file, format="svg", metadata={"Date": None})
-        else:
-            figure.savefig(file, format="png", dpi=160 if max(figure.get_size_inches()) < 20 else 110)
-
-
-@cache
-def _families() -> list[str]:
-    """DejaVu Sans (it comes with matplotlib), then what is installed for the scripts it lacks."""
-    installed = {entry.name for entry in font_manager.fontManager.ttflist}
-    wanted = (
-        "Noto Sans CJK SC",
-        "Noto Sans CJK JP",
-        "Hiragino Sans",
-        "PingFang SC",
-        "Microsoft YaHei",
-        "Malgun Gothic",
-        "WenQuanYi Zen Hei",
-        "Noto Sans Devanagari",
-        "Arial Unicode MS",
-    )
-    return ["DejaVu Sans", *(name for name in wanted if name in installed)]
 
 
 def _cell_size(count: int) -> float:
@@ -223,7 +177,7 @@ def _draw(axes: Axes, matrix: np.ndarray, masked: np.ndarray, norm: Normalize) -
         visible = (~masked).sum(axis=1)
         stairs = [(keys - 0.5, queries - 0.5), (keys - 0.5, -0.5)]
         stairs += [(count - 0.5, row + edge) for row, count in enumerate(visible) for edge in (-0.5, 0.5)]
-        axes.add_patch(Polygon(stairs, closed=True, facecolor=_MASK, edgecolor=_HATCH, hatch="////", linewidth=0.0))
+        axes.add_patch(Polygon(stairs, closed=True, facecolor=MASK, edgecolor=HATCH, hatch="////", linewidth=0.0))
     for side in axes.spines.values():
         side.set_visible(False)
     return image
@@ -232,11 +186,9 @@ def _draw(axes: Axes, matrix: np.ndarray, masked: np.ndarray, norm: Normalize) -
 def _label_axes(axes: Axes, rows: Sequence[str], columns: Sequence[str], font: float, cell: float) -> None:
     stride = max(1, math.ceil(font * 1.05 / (cell * 72)))
     axes.set_yticks(range(0, len(rows), stride))
-    axes.set_yticklabels(rows[::stride], fontsize=font, parse_math=False, family=_families(), color=_INK)
+    axes.set_yticklabels(rows[::stride], fontsize=font, parse_math=False, family=fonts(), color=INK)
     axes.set_xticks(range(0, len(columns), stride))
-    axes.set_xticklabels(
-        columns[::stride], fontsize=font, rotation=90, parse_math=False, family=_families(), color=_INK
-    )
+    axes.set_xticklabels(columns[::stride], fontsize=font, rotation=90, parse_math=False, family=fonts(), color=INK)
     axes.tick_params(top=False, bottom=False, left=False, labeltop=True, labelbottom=False, pad=3)
 
 
@@ -251,4 +203,4 @@ def _colour_bar(figure: Figure, image: AxesImage, axes: Axes, norm: Normalize, f
         bar.locator = MaxNLocator(5)
         bar.update_ticks()
     bar.outline.set_visible(False)
-    axes.tick_params(labelsize=font, colors=_MUTED, length=0, pad=3)
+    axes.tick_params(labelsize=font, colors=MUTED, length=0, pad=3)

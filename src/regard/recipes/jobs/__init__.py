@@ -23,6 +23,7 @@ class EvaluationOptions:
 
     num_beams: int | None = None
     length_penalty: float | None = None
+    replace_unknowns: bool = False  # unknown words by what the attention looks at
 
 
 class Evaluated(Protocol):

@@ -63,6 +63,7 @@ def evaluate(
             bleu_tokenize=section.bleu_tokenize,
             num_beams=options.num_beams,
             length_penalty=options.length_penalty,
+            replace_unknowns=options.replace_unknowns,
             valid=valid,
             finished=finished,
         )

@@ -1,0 +1,79 @@
+"""Running text, line by line: a data set known by name, or text files of one's own.
+
+Layout of the data folder:
+
+    wikitext2/wiki.{train,valid,test}.tokens.gz
+
+Lines are kept as they are, empty ones too: in running text the end of a line is something to predict. Only lines
+without an end in sight (see regard.data.parallel.MAX_LINE_CHARACTERS) are left out, and counted.
+"""
+
+import gzip
+import hashlib
+import io
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from regard.data.download import check_sha256, fetch
+from regard.data.named import data_folder
+from regard.data.parallel import read_lines
+from regard.errors import RegardError, UsageError
+from regard.files import whole_file
+
+SPLITS = ("train", "valid", "test")
+WIKITEXT2_URL = "https://wikitext.smerity.com/wikitext-2-v1.zip"
+WIKITEXT2_SHA256 = "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c"
+
+
+def wikitext2(folder: str | Path, split: str) -> Path:
+    """WikiText-2 (Merity et al. 2016): Wikipedia articles, 2,088,628 / 217,646 / 245,569 words with the ends of lines.
+
+    Words are separated by blanks, rare ones are written <unk>. The text is under CC BY-SA.
+    """
+    path = Path(folder) / "wikitext2" / f"wiki.{split}.tokens.gz"
+    if not path.exists():
+        _fetch_wikitext2(path.parent)
+    return path
+
+
+def _fetch_wikitext2(folder: Path) -> None:
+    try:
+        content = b"".join(fetch(WIKITEXT2_URL))  # four megabytes
+        check_sha256(hashlib.sha256(content).hexdigest(), WIKITEXT2_SHA256, WIKITEXT2_URL)
+    except RegardError as error:
+        raise RegardError(f"{error} (or put wiki.{{train,valid,test}}.tokens.gz into {folder} yourself)") from error
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        for split in SPLITS:
+            with whole_file(folder / f"wiki.{split}.tokens.gz") as file:
+                file.write(gzip.compress(archive.read(f"wikitext-2/wiki.{split}.tokens"), mtime=0))
+
+
+NAMED_TEXTS: dict[str, Callable[[str | Path, str], Path]] = {"wikitext2": wikitext2}
+
+
+def named_text(name: str, folder: str | Path | None, split: str) -> Path:
+    """The file of one split of a named data set; it is downloaded if it is not there."""
+    if name not in NAMED_TEXTS:
+        raise UsageError(f"unknown text data set {name!r}; choose one of {', '.join(NAMED_TEXTS)}")
+    return NAMED_TEXTS[name](data_folder(folder), split)
+
+
+def existing(path: str | Path) -> Path:
+    """The path, if something can be read there."""
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise UsageError(f"{path}: {'is a folder; name a file in it' if path.is_dir() else 'no such file'}")
+    return path
+
+
+def text_lines(paths: Sequence[str | Path], skipped: Counter[str] | None = None) -> Iterator[str]:
+    """The lines of all files, one file after the other."""
+    skipped = Counter() if skipped is None else skipped
+    for path in paths:
+        for line in read_lines(path):
+            if line is None:
+                skipped["too long"] += 1
+            else:
+                yield line

@@ -1,0 +1,148 @@
+"""Tokenised, labelled documents on disk, memory-mapped, and their batches.
+
+tokens      uint32, all documents one after the other
+lengths     uint32, the tokens of every sentence
+offsets     int64 [documents + 1, 2], where each document begins among the tokens and among the sentences
+labels      int64, one number per document
+report.json how many texts were kept, cut and left out, and why
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.batching import TokenBatches
+from regard.data.documents import Encoded, WordEncoder, read_document
+from regard.data.labelled import Labelled
+from regard.errors import RegardError
+from regard.files import whole_folder
+
+Items = NDArray[np.int64]
+KINDS = {"tokens": np.uint32, "lengths": np.uint32, "offsets": np.int64, "labels": np.int64}
+
+
+class TokenDocuments:
+    """`documents[i]` is an encoded document, `documents.labels[i]` the number of its label."""
+
+    def __init__(self, folder: Path):
+        try:
+            files = {name: np.memmap(folder / name, dtype=kind, mode="r") for name, kind in KINDS.items()}
+            self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise RegardError(f"{folder}: not readable documents ({error}); delete it to make it anew") from error
+        self.tokens, self.lengths, self.labels = files["tokens"], files["lengths"], files["labels"]
+        self.offsets = files["offsets"].reshape(-1, 2)
+        if tuple(self.offsets[-1]) != (len(self.tokens), len(self.lengths)) or len(self) != len(self.labels):
+            raise RegardError(f"{folder}: is cut short; delete the folder to make it anew")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Encoded:
+        (token, sentence), (token_end, sentence_end) = self.offsets[index], self.offsets[index + 1]
+        return Encoded(self.tokens[token:token_end], self.lengths[sentence:sentence_end])
+
+    def shapes(self) -> NDArray[np.int64]:
+        """For each document [its sentences, the tokens of its longest sentence]."""
+        longest = np.maximum.reduceat(self.lengths, self.offsets[:-1, 1])
+        return np.stack([np.diff(self.offsets[:, 1]), longest], axis=1)
+
+    def token_counts(self) -> NDArray[np.int64]:
+        return np.diff(self.offsets[:, 0])
+
+
+def tokenise_documents(
+    texts: Iterable[Labelled],
+    encoder: WordEncoder,
+    labels: dict[str, int],
+    folder: Path,
+    *,
+    max_words: int,
+    max_sentences: int | None = None,
+    max_length: int | None = None,
+    skipped: Counter[str] | None = None,
+) -> TokenDocuments:
+    """Write the documents into `folder`, all or nothing, and open it.
+
+    Of longer documents the first `max_sentences` sentences or `max_length` tokens are kept; how many were cut is
+    counted. A label that has no number is an error that names it and its place.
+    """
+    report = Counter() if skipped is None else skipped
+    offsets, numbers = [(0, 0)], []
+    with whole_folder(folder) as part:
+        with ExitStack() as stack:
+            tokens, lengths = (stack.enter_context(open(part / name, "wb")) for name in ("tokens", "lengths"))
+            for known in texts:
+                number = label_number(known, labels)
+                words = read_document(known.text, max_words).words()
+                whole = encoder.encode(words[:max_sentences])
+                document = cut(whole, max_length)
+                if len(document.tokens) == 0:
+                    report["without a word"] += 1
+                    continue
+                report[f"cut to {max_sentences} sentences"] += len(words) > len(words[:max_sentences])
+                report[f"cut to {max_length} tokens"] += len(document.tokens) < len(whole.tokens)
+                tokens.write(document.tokens.astype(np.uint32).tobytes())
+                lengths.write(document.lengths.astype(np.uint32).tobytes())
+                offsets.append((offsets[-1][0] + len(document.tokens), offsets[-1][1] + len(document.lengths)))
+                numbers.append(number)
+        if not numbers:
+            told = ", ".join(f"{count} {why}" for why, count in report.items()) or "it is empty"
+            raise RegardError(f"the {folder.name} split has no usable text ({told}); check the data section")
+        for name, values in (("offsets", offsets), ("labels", numbers)):
+            (part / name).write_bytes(np.asarray(values, dtype=KINDS[name]).tobytes())
+        kept = {"kept": len(numbers), **{why: count for why, count in report.items() if count}}
+        (part / "report.json").write_text(json.dumps(kept), "utf-8")
+    return TokenDocuments(folder)
+
+
+def label_number(known: Labelled, labels: dict[str, int]) -> int:
+    if known.label not in labels:
+        names = ", ".join(map(repr, list(labels)[:10])) + ", ..." * (len(labels) > 10)
+        raise RegardError(f"{known.place}: the label {known.label!r} is not one of those in the training data: {names}")
+    return labels[known.label]
+
+
+def cut(document: Encoded, max_length: int | None) -> Encoded:
+    """The first `max_length` tokens of a document."""
+    if max_length is None or len(document.tokens) <= max_length:
+        return document
+    before = np.cumsum(document.lengths) - document.lengths
+    lengths = np.clip(max_length - before, 0, document.lengths)
+    return Encoded(document.tokens[:max_length], lengths[lengths > 0])
+
+
+class DocumentBatches(TokenBatches):
+    """Plans each epoch's batches of documents in random order. The sentences of a batch are read side by side, so its
+    size is their number times the longest of them; documents need not be of like length."""
+
+    def __init__(self, shapes: NDArray[np.int64], budget: int, seed: int):
+        super().__init__(shapes[:, 0], budget, seed)
+        self.shapes = shapes
+
+    def epoch(self, number: int) -> list[Items]:
+        order = np.random.default_rng((self.seed, number)).permutation(len(self.shapes))
+        return fill_documents(order, self.shapes, self.budget)
+
+
+def fill_documents(items: Items, shapes: NDArray[np.int64], budget: int) -> list[Items]:
+    """Cut `items`, in their order, into batches of at most `budget` padded words of all sentences."""
+    batches, start, sentences, longest = [], 0, 0, 0
+    for index, (count, length) in enumerate(shapes[items].tolist()):
+        sentences, longest = sentences + count, max(longest, length)
+        if index > start and sentences * longest > budget:
+            batches.append(items[start:index])
+            start, sentences, longest = index, count, length
+    if start < len(items):
+        batches.append(items[start:])
+    return batches
+
+
+def documents_in_order(shapes: NDArray[np.int64], budget: int) -> list[Items]:
+    """Every document once, those with most sentences first: for evaluation."""
+    return fill_documents(np.lexsort((-shapes[:, 1], -shapes[:, 0])), shapes, budget)

@@ -1,0 +1,127 @@
+"""Classification runs: labelled texts, a tokenizer, a model that reads documents or tokens."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.documents import WordEncoder, read_document
+from regard.data.token_documents import TokenDocuments, label_number, tokenise_documents
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError, UsageError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.classification_scores import ClassificationScores, classification_scores
+from regard.tasks.classifier import Classifier
+from regard.tasks.classify import Classification, ClassificationData, Reading, model_files
+from regard.training import checkpoints
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(ClassificationData, recipe.data, "data")
+    families.resolve(recipe.model, vocabulary=1, labels=2)  # a wrong model section should not cost a tokenised corpus
+    section.texts("train", data), section.texts("valid", data)  # nor should a missing file cost a run folder
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Classification]:
+    section = settings.build(ClassificationData, recipe.data, "data")
+    training = recipe.training_settings()
+    labels = _labels(section, run, data)
+    tokenizer = _tokenizer(section, run, data)
+    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), labels=len(labels), pad=tokenizer.pad)
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    reads: str = model.reads  # type: ignore[assignment]
+    train, valid = (_tokenised(split, section, tokenizer, labels, reads, run, data) for split in ("train", "valid"))
+    reading = Reading(section.max_words, section.max_length)
+    files = model_files(families.config_json(family, config, "classify"), tokenizer, labels, reading)
+    return model, Classification(reads, train, valid, training, tokenizer, files, choose_device(training.device))
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> ClassificationScores:
+    section = settings.build(ClassificationData, recipe.data, "data")
+    classifier: Classifier = load_run(run)
+    numbers = {label: number for number, label in enumerate(classifier.labels)}
+    # A text of blanks and breaks only has no label to be given: it is left out here as it is in training.
+    known = [text for text in section.texts(split, data) if read_document(text.text).sentences]
+    gold = [label_number(text, numbers) for text in known]
+    if not known:
+        raise RegardError(f"the {split} split has no usable text; check the data section")
+    with counting("classifying", len(known)) as finished:
+        results = classifier.probabilities([text.text for text in known], finished)
+    return classification_scores(results, gold, classifier.labels)
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> Classifier:
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    labels = checkpoints.load_json(folder / "labels.json").get("labels", [])
+    config = model.config
+    if (len(tokenizer), len(labels)) != (config.vocabulary, config.labels):  # type: ignore[union-attr]
+        raise RegardError(
+            f"{folder}: {len(tokenizer)} tokens and {len(labels)} labels lie beside a model of "
+            f"{config.vocabulary} and {config.labels}; they do not belong together"  # type: ignore[union-attr]
+        )
+    reading = folder / "reading.json"
+    values = checkpoints.load_json(reading)
+    return Classifier(model, tokenizer, labels, settings.build(Reading, values, str(reading)), config_json)
+
+
+def _labels(section: ClassificationData, run: Run, data: str | Path | None) -> list[str]:
+    """The run's labels, those of its training data: numbers in their order, else names in theirs."""
+    path = run.folder / "data" / "labels.json"
+    if not path.exists():
+        found = Counter(known.label for known in section.texts("train", data))
+        if len(found) < 2:
+            raise UsageError(f"all training texts have the label {next(iter(found))!r}: there is nothing to learn")
+        are_numbers = all(label.lstrip("-").isdecimal() for label in found)
+        labels = sorted(found, key=int) if are_numbers else sorted(found)
+        write_text(path, json.dumps({"labels": labels}, indent=1, ensure_ascii=False))
+    return list(checkpoints.load_json(path)["labels"])
+
+
+def _tokenizer(section: ClassificationData, run: Run, data: str | Path | None) -> Tokenizer:
+    """The run's tokenizer, learnt from the words of its training texts the first time."""
+    path = run.folder / "data" / "tokenizer.json"
+    if not path.exists():
+        documents = (read_document(known.text) for known in section.texts("train", data))
+        texts = (" ".join(words) for document in documents for words in document.words())
+        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
+    return Tokenizer.load(path)
+
+
+def _tokenised(
+    split: str,
+    section: ClassificationData,
+    tokenizer: Tokenizer,
+    labels: list[str],
+    reads: str,
+    run: Run,
+    data: str | Path | None,
+) -> TokenDocuments:
+    """The run's tokenised texts, written the first time; what was left out or cut is said in the log."""
+    folder = run.folder / "data" / split
+    if folder.exists():
+        return TokenDocuments(folder)
+    skipped: Counter[str] = Counter()
+    documents = tokenise_documents(
+        section.texts(split, data, skipped),
+        WordEncoder(tokenizer),
+        {label: number for number, label in enumerate(labels)},
+        folder,
+        max_words=section.max_words,
+        max_sentences=section.max_sentences if reads == "documents" else None,
+        max_length=section.max_length if reads == "tokens" else None,
+        skipped=skipped,
+    )
+    run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in documents.report.items()))
+    return documents

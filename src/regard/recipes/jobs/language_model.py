@@ -1,0 +1,93 @@
+"""Language-model runs: running text, a tokenizer, a model that reads it."""
+
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.streams import TokenStream, write_stream
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.settings import Decoding
+from regard.errors import RegardError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.language_model import LanguageModelling, TextData
+from regard.tasks.language_verbs import LanguageModel, TextEvaluation
+from regard.training import checkpoints
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(TextData, recipe.data, "data")
+    families.resolve(recipe.model, vocabulary=1)
+    section.files("train", data), section.files("valid", data)
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, LanguageModelling]:
+    section = settings.build(TextData, recipe.data, "data")
+    training = recipe.training_settings()
+    tokenizer = _tokenizer(section, run, data)
+    train, valid = (_stream(split, section, tokenizer, run, data) for split in ("train", "valid"))
+    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad)
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    task = LanguageModelling(
+        tokenizer,
+        train,
+        valid,
+        section,
+        training,
+        recipe.decoding_settings(),
+        families.config_json(family, config, "language-model"),
+        choose_device(training.device),
+    )
+    return model, task
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> TextEvaluation:
+    section = settings.build(TextData, recipe.data, "data")
+    model: LanguageModel = load_run(run)
+    stream = _stream(split, section, model.tokenizer, Run.open(run), data)
+    with counting("reading", len(stream)) as finished:
+        return model.evaluate(stream, finished)
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> LanguageModel:
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
+    if len(tokenizer) != vocabulary:
+        raise RegardError(
+            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
+            "they do not belong together"
+        )
+    generation = folder / "generation_config.json"
+    decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
+    return LanguageModel(model, tokenizer, decoding, config_json)
+
+
+def _tokenizer(section: TextData, run: Run, data: str | Path | None) -> Tokenizer:
+    """The run's tokenizer, learnt from its training text the first time."""
+    path = run.folder / "data" / "tokenizer.json"
+    if not path.exists():
+        lines = section.lines("train", data)
+        write_text(path, Tokenizer.train(section.tokenizer, lines, section.vocabulary, section.lowercase).to_json())
+    return Tokenizer.load(path)
+
+
+def _stream(split: str, section: TextData, tokenizer: Tokenizer, run: Run, data: str | Path | None) -> TokenStream:
+    """The run's stream of tokens, written the first time; what it holds is said in the log."""
+    folder = run.folder / "data" / split
+    if folder.exists():
+        return TokenStream(folder)
+    skipped: Counter[str] = Counter()
+    stream = write_stream(section.lines(split, data, skipped), tokenizer, folder, skipped)
+    run.log(f"{split}: " + ", ".join(f"{count} {what}" for what, count in stream.report.items()))
+    return stream

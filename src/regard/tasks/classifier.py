@@ -1,0 +1,230 @@
+"""The verb: a trained model, its tokenizer and its labels, ready to classify and to be looked into."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.attention import attentions, record
+from regard.data.documents import Document, Encoded, WordEncoder, read_document
+from regard.data.token_documents import cut
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UsageError
+from regard.tasks.classify import Reading, in_batches, model_files, model_inputs
+from regard.training import checkpoints
+from regard.views import AttentionMap, Example, attention_page, heatmap, terminal
+from regard.views.document import (
+    DocumentMap,
+    document_figure,
+    document_page,
+    document_page_text,
+    document_terminal,
+)
+
+TEXTS_AT_ONCE = 2048  # encoded together; changes memory, never results
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A part of a text and the attention it got: a sentence with its words, or a word."""
+
+    text: str
+    weight: float
+    words: tuple["Weighed", ...] = field(default=(), repr=False)
+
+
+@dataclass(eq=False)
+class Classified:
+    """One text: its label, the probability of every label, and, when somebody looks, what was attended to.
+
+    A text without a word has no label: it is empty, and so are the probabilities.
+    """
+
+    text: str
+    label: str
+    probabilities: dict[str, float]
+    classifier: "Classifier" = field(repr=False)
+
+    @property
+    def probability(self) -> float:
+        """Of the label."""
+        return self.probabilities.get(self.label, 0.0)
+
+    @cached_property
+    def attention(self) -> DocumentMap:
+        """The weights of all sentences and words."""
+        return self.classifier.look(self.text)
+
+    @property
+    def sentences(self) -> tuple[Weighed, ...]:
+        """The sentences in their order, each with its weight and its weighed words."""
+        return tuple(
+            Weighed(
+                self.text[spans[0][0] : spans[-1][1]],
+                float(weight),
+                tuple(Weighed(self.text[a:b], float(paid)) for (a, b), paid in zip(spans, words, strict=True)),
+            )
+            for spans, weight, words in zip(
+                self.attention.sentences, self.attention.sentence_weights, self.attention.word_weights, strict=True
+            )
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page of this text, in a frame of its own."""
+        import html
+
+        if not self.label:
+            return "<p>a text without a word</p>"
+        page = document_page_text(self.label, [self.attention])
+        return f'<iframe sandbox="allow-scripts" width="100%" height="480" srcdoc="{html.escape(page)}"></iframe>'
+
+
+class Classifier:
+    """`classify` texts, `look` at what decided; `regard.load` makes one."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        reading: Reading | None = None,
+        config_json: str = "{}",
+    ):
+        self.model, self.tokenizer, self.labels = model.eval(), tokenizer, tuple(labels)
+        self.reading = Reading() if reading is None else reading
+        self.config_json = config_json
+        self.encoder = WordEncoder(tokenizer)
+        self.reads: str = model.reads  # type: ignore[assignment]
+
+    def classify(
+        self, texts: str | Sequence[str], *, finished: Callable[[int], None] | None = None
+    ) -> list[Classified]:
+        """One result per text, in order."""
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        results: list[Classified] = []
+        for first in range(0, len(texts), TEXTS_AT_ONCE):
+            part = texts[first : first + TEXTS_AT_ONCE]
+            results += [self._result(*pair) for pair in zip(part, self.probabilities(part, finished), strict=True)]
+        return results
+
+    def _result(self, text: str, row: NDArray[np.float64]) -> Classified:
+        if np.isnan(row).any():
+            return Classified(text, "", {}, self)
+        chances = dict(zip(self.labels, row.tolist(), strict=True))
+        return Classified(text, self.labels[int(row.argmax())], chances, self)
+
+    def probabilities(self, texts: Sequence[str], finished: Callable[[int], None] | None = None) -> NDArray[np.float64]:
+        """[texts, labels]; a text without a word has a row of NaN."""
+        documents = [self.encode(self.read(text)) for text in texts]
+        found = np.full((len(texts), len(self.labels)), np.nan)
+        full = np.array([index for index, known in enumerate(documents) if len(known.tokens)], dtype=np.int64)
+        if len(full) == 0:
+            return found
+        shapes = np.array([(len(documents[i].lengths), documents[i].lengths.max()) for i in full])
+        counts = np.array([len(documents[i].tokens) for i in full])
+        for items in in_batches(self.reads, shapes, counts):
+            chosen = full[items]
+            with torch.inference_mode():
+                logits = self.model(self._inputs([documents[index] for index in chosen]))
+            found[chosen] = logits.double().softmax(-1).cpu().numpy()
+            if finished is not None:
+                finished(len(chosen))
+        return found
+
+    def read(self, text: str) -> Document:
+        """The sentences and words of a text."""
+        return read_document(text, self.reading.max_words)
+
+    def encode(self, document: Document) -> Encoded:
+        encoded = self.encoder.encode(document.words())
+        return cut(encoded, self.reading.max_length) if self.reads == "tokens" else encoded
+
+    def _inputs(self, documents: Sequence[Encoded]) -> torch.Tensor:
+        device = next(self.model.parameters()).device
+        return model_inputs(self.reads, documents, self.tokenizer.pad).to(device)
+
+    def look(self, text: str) -> DocumentMap:
+        """What the label rests on: the weight of every sentence, and of every word in its sentence."""
+        if self.reads != "documents":
+            raise UsageError("this classifier reads one row of tokens and has no sentences to weigh; use look_tokens")
+        document = self.read(text)
+        if not document.sentences:
+            raise UsageError("there is nothing to look at in a text without a word")
+        names = {self.model.attention_kind(name): name for name, _ in attentions(self.model)}  # type: ignore[operator]
+        if not names:
+            raise UsageError("this classifier pools without attention: there is nothing to look at")
+        with torch.inference_mode(), record(self.model) as tape:
+            logits = self.model(self._inputs([self.encode(document)]))[0]
+        # A long document is read in parts, one recorded below the other; [rows, heads, parts, words] in their order:
+        words = tape[names["words"]][:, 0].transpose(0, 1).flatten(0, 1).cpu().numpy()
+        chances = logits.double().softmax(-1).cpu().numpy()
+        return DocumentMap(
+            text=text,
+            sentences=document.sentences,
+            sentence_weights=tape[names["sentences"]][0, 0, 0].cpu().numpy(),
+            word_weights=tuple(
+                self._word_weights(sentence, row)
+                for sentence, row in zip(document.words(), words[: len(document.sentences)], strict=True)
+            ),
+            label=self.labels[int(chances.argmax())],
+            probability=float(chances.max()),
+        )
+
+    def _word_weights(self, words: Sequence[str], row: NDArray[np.floating]) -> NDArray[np.float64]:
+        """The weight of a word is the sum over its tokens."""
+        counts = np.array([len(tokens) for tokens in self.encoder.tokens(words)])
+        return np.add.reduceat(row[: counts.sum()].astype(np.float64), counts.cumsum() - counts)
+
+    def look_tokens(self, text: str) -> tuple[AttentionMap, ...]:
+        """Every attention of a model that reads one row of tokens, as maps from token to token."""
+        encoded = self.encode(self.read(text))
+        if not len(encoded.tokens):
+            raise UsageError("there is nothing to look at in a text without a word")
+        with torch.inference_mode(), record(self.model) as tape:
+            self.model(self._inputs([encoded]))
+        pieces = tuple(self.tokenizer.pieces(encoded.tokens.tolist()))
+        words = tuple(self.tokenizer.words(encoded.tokens.tolist()))
+        over_tokens = getattr(self.model, "over_tokens", lambda weights: weights)
+        maps = []
+        for number, name in enumerate(tape, 1):
+            weights = over_tokens(tape[name])[0].float().cpu().numpy()
+            if weights.shape[1:] != (len(pieces), len(pieces)):
+                raise UsageError(f"{name} does not weigh each token against each: its weights have {weights.shape}")
+            maps.append(AttentionMap(name, "encoder", number, weights, pieces, pieces, words, words))
+        if not maps:
+            raise UsageError("this classifier has no attention: there is nothing to look at")
+        return tuple(maps)
+
+    def draw(self, text: str, output: str | None, *, colour: bool = False) -> str:
+        """Write the page or picture of a text; what is returned is for the terminal."""
+        if self.reads == "documents":
+            return self._draw_document(self.look(text), output, colour)
+        *_, last = self.look_tokens(text)
+        said = self.classify(text)[0].label
+        if output is None:
+            return f"{said}\n\n{terminal(last, colour=colour)}"
+        if output.endswith(".html"):
+            attention_page(said, [Example(text, said, maps=(last,))], output)
+        else:
+            heatmap(last, path=output)
+        return f"{said}\nwrote {output}"
+
+    @staticmethod
+    def _draw_document(document: DocumentMap, output: str | None, colour: bool) -> str:
+        if output is None:
+            return f"{document.verdict}\n\n{document_terminal(document, colour=colour)}"
+        if output.endswith(".html"):
+            document_page(document.verdict, [document], output)
+        else:
+            document_figure(document, output)
+        return f"{document.verdict}\nwrote {output}"
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a checkpoint folder that `regard.load` opens, without the training state."""
+        files = model_files(self.config_json, self.tokenizer, self.labels, self.reading)
+        checkpoints.save(Path(folder), self.model, files)

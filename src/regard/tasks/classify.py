@@ -1,0 +1,168 @@
+"""Classification as it is learnt: labelled texts, their loss, their validation.
+
+A model says with its class attribute `reads` what it wants: `documents`, tokens [documents, sentences, words], or
+`tokens`, [batch, length], padded on the right. Called with either it gives logits [batch, labels]. A reader of tokens
+whose attentions keep a window has `over_tokens(weights)`, which places recorded weights by the token looked at.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.data.batching import Place, TokenBatches, in_order_of_length
+from regard.data.documents import MAX_WORDS, Encoded, padded_documents, padded_rows
+from regard.data.labelled import Labelled, read_labelled
+from regard.data.named import data_folder, named_labelled
+from regard.data.token_documents import DocumentBatches, TokenDocuments, documents_in_order
+from regard.data.tokenizer import Tokenizer
+from regard.errors import UsageError
+from regard.training.loop import Loss
+from regard.training.settings import Training
+
+WORDS_AT_ONCE = 1 << 15  # padded words per batch when nothing is learnt; changes speed, never results
+
+
+@dataclass(frozen=True)
+class ClassificationData:
+    """The `data` section of a classification recipe: a named data set, or files of one's own."""
+
+    name: str | None = None  # imdb
+    options: dict[str, Any] = field(default_factory=dict)  # of the named data set
+    train: tuple[str, ...] = ()  # .jsonl, .tsv, .csv (each also .gz) or .parquet; several are read one after the other
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    text_column: str = "text"
+    label_column: str = "label"
+    tokenizer: str = "word"  # word, bpe, unigram or wordpiece
+    vocabulary: int = 20_000  # tokens
+    lowercase: bool = True
+    max_words: int = MAX_WORDS  # of a sentence; longer ones are read as several
+    max_sentences: int = 200  # of a document while training; what comes after is not learnt from, and counted
+    max_length: int = 512  # tokens, for models that read one row of tokens; the rest is not read, and counted
+
+    def __post_init__(self) -> None:
+        for name in ("max_words", "max_sentences", "max_length"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"data.{name} is {getattr(self, name)} but must be at least 1")
+
+    def texts(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterable[Labelled]:
+        """The labelled texts of a split, streamed."""
+        if split not in ("train", "valid", "test"):
+            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
+        files = getattr(self, split)
+        if self.name is not None:
+            if files:
+                raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
+            return named_labelled(self.name, data_folder(folder), split, **self.options)
+        if not files:
+            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        columns = {"text_column": self.text_column, "label_column": self.label_column}
+        return chain.from_iterable([read_labelled(file, **columns, skipped=skipped) for file in files])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How texts are read: what of a recipe a checkpoint must remember."""
+
+    max_words: int = MAX_WORDS
+    max_length: int = 512
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What the model reads, and the numbers of the right labels."""
+
+    inputs: Tensor
+    labels: Tensor
+    items: tuple[int, ...] = ()
+
+
+class Classification:
+    """The task the training loop sees (regard.training.loop.Task)."""
+
+    def __init__(
+        self,
+        reads: str,
+        train: TokenDocuments,
+        valid: TokenDocuments,
+        training: Training,
+        tokenizer: Tokenizer,
+        files: dict[str, str],
+        device: torch.device,
+    ):
+        self.reads, self.train, self.valid, self.training = reads, train, valid, training
+        self.tokenizer, self.checkpoint_files, self.device = tokenizer, files, device
+
+    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+        budget, seed = self.training.batch_tokens, self.training.seed
+        if self.reads == "documents":
+            plan: TokenBatches = DocumentBatches(self.train.shapes(), budget, seed)
+        else:
+            plan = TokenBatches(self.train.token_counts(), budget, seed)
+        for items, after in plan.follow(place):
+            yield self._batch(self.train, items.tolist()), after
+
+    def _batch(self, documents: TokenDocuments, items: Sequence[int]) -> Batch:
+        inputs = model_inputs(self.reads, [documents[item] for item in items], self.tokenizer.pad)
+        labels = torch.from_numpy(np.asarray(documents.labels[items]))
+        return Batch(inputs.to(self.device), labels.to(self.device), tuple(items))
+
+    def count(self, batch: Batch) -> int:
+        return len(batch.labels)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        logits = model(batch.inputs)
+        total = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=self.training.label_smoothing)
+        nll = F.cross_entropy(logits.detach(), batch.labels, reduction="sum")
+        return Loss(total, nll, len(batch.labels))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        nll, right = 0.0, 0
+        for items in in_batches(self.reads, self.valid.shapes(), self.valid.token_counts()):
+            batch = self._batch(self.valid, items.tolist())
+            logits = model(batch.inputs)
+            nll += F.cross_entropy(logits, batch.labels, reduction="sum").item()
+            right += int((logits.argmax(-1) == batch.labels).sum())
+        return {"nll": nll / len(self.valid), "accuracy": right / len(self.valid)}
+
+    def files(self) -> dict[str, str]:
+        return self.checkpoint_files
+
+    def lines(self, batch: Batch) -> str:
+        shown = ", ".join(str(item + 1) for item in batch.items[:8])
+        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
+        return f"the training texts {shown}{more}"
+
+
+def model_inputs(reads: str, documents: Sequence[Encoded], pad: int) -> Tensor:
+    """One tensor of what a model of this kind reads."""
+    if reads == "documents":
+        return torch.from_numpy(padded_documents(documents, pad))
+    return torch.from_numpy(padded_rows([document.tokens for document in documents], pad))
+
+
+def in_batches(reads: str, shapes: NDArray[np.int64], counts: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Every document once, in batches of like size."""
+    if reads == "documents":
+        return documents_in_order(shapes, WORDS_AT_ONCE)
+    return in_order_of_length(counts.tolist(), WORDS_AT_ONCE)
+
+
+def model_files(config_json: str, tokenizer: Tokenizer, labels: Sequence[str], reading: Reading) -> dict[str, str]:
+    """What must lie beside the weights for a classifier to be loaded from them."""
+    return {
+        "config.json": config_json,
+        "tokenizer.json": tokenizer.to_json(),
+        "labels.json": json.dumps({"labels": list(labels)}, indent=1, ensure_ascii=False),
+        "reading.json": json.dumps(asdict(reading), indent=1),
+    }

@@ -1,0 +1,193 @@
+"""Language modelling as it is learnt: running text in chunks, their loss, their validation.
+
+A language model offers three things:
+
+    states, carried = model.read(tokens, carried)    tokens [batch, length], padding anywhere; carried: a nest of
+                                                     batch-first tensors, None before the first token
+    model.output_weight                              [vocabulary, size]: what states are compared with
+    model.logits(states)                             their inner products
+
+Reading a text in pieces must say the same as reading it at once.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.masks import real_tokens
+from regard.data.batching import Place
+from regard.data.running_text import SPLITS, existing, named_text, text_lines
+from regard.data.streams import ChunkBatches, TokenStream
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.generate import padded
+from regard.decoding.settings import Decoding
+from regard.errors import UsageError
+from regard.layers.cross_entropy import linear_cross_entropy
+from regard.training.loop import Loss
+from regard.training.settings import Training
+
+Finished = Callable[[int], None] | None
+VALIDATION_LANES = 16  # places in the text that are read side by side; each begins without a past
+TOKENS_AT_ONCE = 1024  # read together in an evaluation; changes speed, never results
+
+
+@dataclass(frozen=True)
+class TextData:
+    """The `data` section of a language-model recipe: a named data set, or text files of one's own."""
+
+    name: str | None = None  # wikitext2
+    train: tuple[str, ...] = ()  # text files, read one after the other; .gz too
+    valid: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    tokenizer: str = "bpe"  # bpe, unigram, wordpiece or word
+    vocabulary: int = 8000
+    lowercase: bool = False
+    chunk: int = 32  # tokens a training example predicts
+    context: int = 32  # tokens read before them, without learning, to know what was said
+
+    def __post_init__(self) -> None:
+        for name, least in (("chunk", 1), ("context", 0)):
+            if getattr(self, name) < least:
+                raise UsageError(f"data.{name} is {getattr(self, name)} but must be at least {least}")
+
+    def files(self, split: str, folder: str | Path | None) -> list[Path]:
+        """Where the text of a split lies."""
+        if split not in SPLITS:
+            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
+        own = getattr(self, split)
+        if self.name is not None:
+            if own:
+                raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
+            return [named_text(self.name, folder, split)]
+        if not own:
+            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        return [existing(path) for path in own]
+
+    def lines(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterator[str]:
+        """The lines of a split, streamed."""
+        return text_lines(self.files(split, folder), skipped)
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Token tensors: what is only read, what is told, and what must be said after each told token."""
+
+    context: Tensor  # [rows, context]
+    told: Tensor  # [rows, chunk]
+    said: Tensor  # [rows, chunk]
+    firsts: tuple[int, ...]  # where in the stream the rows begin
+
+
+class LanguageModelling:
+    """The task the training loop sees (regard.training.loop.Task)."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        train: TokenStream,
+        valid: TokenStream,
+        data: TextData,
+        training: Training,
+        decoding: Decoding,
+        config_json: str,
+        device: torch.device,
+    ):
+        self.tokenizer, self.train, self.valid, self.data = tokenizer, train, valid, data
+        self.training, self.decoding, self.config_json, self.device = training, decoding, config_json, device
+
+    def batches(self, place: Place) -> Iterator[tuple[Chunks, Place]]:
+        rows = max(1, self.training.batch_tokens // self.data.chunk)
+        plan = ChunkBatches(len(self.train), self.data.chunk, rows, self.training.seed)
+        for chunks, after in plan.follow(place):
+            yield self._chunks(chunks), after
+
+    def _chunks(self, places: Sequence[tuple[int, int]]) -> Chunks:
+        pad, context = self.tokenizer.pad, self.data.context
+        before = [self.train[max(0, first - context) : first] for first, _ in places]
+        told = [self.train[first:last] for first, last in places]
+        said = [self.train[first + 1 : last + 1] for first, last in places]
+        return Chunks(
+            padded(before, pad).to(self.device),
+            padded(told, pad).to(self.device),
+            padded(said, pad).to(self.device),
+            tuple(first for first, _ in places),
+        )
+
+    def count(self, batch: Chunks) -> int:
+        return int(real_tokens(batch.said, self.tokenizer.pad).sum())
+
+    def loss(self, model: Any, batch: Chunks) -> Loss:
+        carried = None
+        if batch.context.shape[1]:
+            with torch.no_grad():
+                _, carried = model.read(batch.context)
+        states, _ = model.read(batch.told, carried)
+        real = real_tokens(batch.said, self.tokenizer.pad)
+        total, nll = linear_cross_entropy(
+            states[real], model.output_weight, batch.said[real], self.training.label_smoothing
+        )
+        return Loss(total, nll.sum(), int(real.sum()))
+
+    def validate(self, model: nn.Module) -> dict[str, float]:
+        nll = stream_nll(model, self.valid, self.tokenizer.pad, lanes=VALIDATION_LANES)
+        return {
+            "nll": nll / len(self.valid),
+            "perplexity": safe_exp(nll / len(self.valid)),
+            "word_perplexity": safe_exp(nll / self.valid.words),
+        }
+
+    def files(self) -> dict[str, str]:
+        return model_files(self.config_json, self.tokenizer, self.decoding)
+
+    def lines(self, batch: Chunks) -> str:
+        shown = ", ".join(str(first + 1) for first in batch.firsts[:8])
+        more = f" and {len(batch.firsts) - 8} more places" if len(batch.firsts) > 8 else ""
+        return f"chunks of the training text from token {shown}{more}"
+
+
+def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> dict[str, str]:
+    """What must lie beside the weights for a language model to be loaded from them."""
+    return {
+        "config.json": config_json,
+        "tokenizer.json": tokenizer.to_json(),
+        "generation_config.json": json.dumps(asdict(decoding), indent=1),
+    }
+
+
+def stream_nll(model: Any, stream: TokenStream, pad: int, lanes: int = 1, finished: Finished = None) -> float:
+    """Negative log-likelihood of every token of a stream, in nats. With one lane each token knows all before it."""
+    length = math.ceil(len(stream) / lanes)
+    rows = [(first, min(first + length, len(stream))) for first in range(0, len(stream), length)]
+    device = next(model.parameters()).device
+    told = padded([stream[first:end] for first, end in rows], pad)
+    said = padded([stream[first + 1 : end + 1] for first, end in rows], pad)
+    return float(rows_nll(model, told.to(device), said.to(device), pad, finished).sum())
+
+
+@torch.no_grad()
+def rows_nll(model: Any, told: Tensor, said: Tensor, pad: int, finished: Finished = None) -> Tensor:
+    """For each row the negative log-likelihood of its `said` tokens [rows], read in pieces however long it is."""
+    wide = torch.float32 if told.device.type == "mps" else torch.float64  # MPS has no doubles
+    total = torch.zeros(len(told), dtype=wide, device=told.device)
+    carried = None
+    width = max(1, TOKENS_AT_ONCE // max(1, len(told)))
+    for piece, goal in zip(told.split(width, dim=1), said.split(width, dim=1), strict=True):
+        states, carried = model.read(piece, carried)
+        real = real_tokens(goal, pad)
+        nll = F.cross_entropy(model.logits(states[real]).float(), goal[real], reduction="none")
+        total.index_add_(0, real.nonzero()[:, 0], nll.to(wide))
+        if finished is not None:
+            finished(int(real.sum()))
+    return total
+
+
+def safe_exp(value: float) -> float:
+    return math.exp(min(value, 700.0))

@@ -1,0 +1,94 @@
+"""Optimisers by name: what they do to one parameter, and that clipping element by element is what it says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from regard.errors import UsageError
+from regard.training.loop import Loss
+from regard.training.optimizers import load_state_tensors, make_optimizer, state_tensors
+from regard.training.settings import Training
+from training.test_loop import Plane, Watching, curve, last, plane_trainer, press_ctrl_c
+
+
+def settings(**changes: object) -> Training:
+    return Training(**{"learning_rate": 0.1, "betas": (0.9, 0.95), "epsilon": 1e-8, **changes})
+
+
+def test_rmsprop_has_momentum_and_decaying_squares() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    weight = layer.weight.item()
+    optimizer = make_optimizer(layer, settings(optimizer="rmsprop"))
+    squares = speed = 0.0
+    for gradient in (3.0, -1.0, 0.5):
+        layer.weight.grad = torch.full((1, 1), gradient)
+        optimizer.step()
+        squares = 0.95 * squares + 0.05 * gradient**2
+        speed = 0.9 * speed + gradient / (squares**0.5 + 1e-8)
+        weight -= 0.1 * speed
+    assert layer.weight.item() == pytest.approx(weight, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop"])
+def test_the_state_of_every_optimizer_survives_as_plain_tensors(name: str) -> None:
+    def stepped(layer: nn.Linear, optimizer: torch.optim.Optimizer, seed: int) -> None:
+        torch.manual_seed(seed)
+        for parameter in layer.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        optimizer.step()
+
+    layer, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    first = make_optimizer(layer, settings(optimizer=name))
+    stepped(layer, first, 0)
+    second = make_optimizer(other, settings(optimizer=name))
+    other.load_state_dict(layer.state_dict())
+    load_state_tensors(second, {key: tensor.clone() for key, tensor in state_tensors(first).items()})
+    stepped(layer, first, 1)
+    stepped(other, second, 1)
+    assert torch.equal(layer.weight, other.weight)
+    assert torch.equal(layer.bias, other.bias)
+
+
+def test_rmsprop_interrupted_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    options = dict(optimizer="rmsprop", learning_rate=0.01, clip_value=0.5)
+    plane_trainer(tmp_path / "whole", **options).train()
+    stopped = plane_trainer(tmp_path / "parts", watcher=Watching(5, press_ctrl_c), **options).train()
+    assert stopped.reason == "stopped"
+    again = plane_trainer(tmp_path / "parts", **options)
+    again.resume()
+    again.train()
+    assert last(tmp_path / "parts")[0] == last(tmp_path / "whole")[0]
+    assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
+
+
+def test_only_matrices_decay_with_any_optimizer() -> None:
+    for name in ("adamw", "rmsprop"):
+        groups = make_optimizer(nn.Linear(3, 2), settings(optimizer=name, weight_decay=0.3)).param_groups
+        assert [(group["weight_decay"], group["params"][0].dim()) for group in groups] == [(0.3, 2), (0.0, 1)]
+
+
+def test_every_element_of_the_gradient_is_clipped_by_itself(tmp_path: Path) -> None:
+    class Steep(Plane):
+        def loss(self, model: nn.Module, batch: Any) -> Loss:
+            loss = super().loss(model, batch)
+            return Loss(1e4 * loss.total, loss.nll, loss.count)
+
+    trainer = plane_trainer(tmp_path / "run", Steep(), dropout=0.0, steps=1, clip_value=0.25, clip_norm=None)
+    trainer.train()
+    gradients = torch.cat([parameter.grad.flatten() for parameter in trainer.model.parameters()])
+    assert gradients.abs().max() == 0.25
+    assert (gradients.abs() == 0.25).sum() > 5
+
+
+def test_an_unknown_optimizer_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="called 'sgd': choose one of adam, adamw, rmsprop"):
+        make_optimizer(nn.Linear(1, 1), Training(optimizer="sgd"))
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_clipping_to_nothing_is_refused(value: float) -> None:
+    with pytest.raises(UsageError, match="clip_value"):
+        Training(clip_value=value)
