@@ -114,7 +114,7 @@ def sorted_by_source(batch: Batch) -> Batch:
 
 def work(side: str, case: Case, data: str | None, pipe: Any) -> None:
     """A process of one side: whenever it is asked, it trains on all batches and answers with the seconds."""
-    name, recipe_name, overrides, decoder, encoder_size, _ = case
+    _, recipe_name, overrides, decoder, encoder_size, _ = case
     logging.disable(logging.INFO)
     torch.manual_seed(0)
     recipe = load_recipe(recipe_name, overrides)

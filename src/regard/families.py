@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 
 from regard import settings
@@ -45,6 +46,13 @@ def resolve(section: Mapping[str, Any], **known: Any) -> tuple[str, Any]:
         sizes = ", ".join(f"{family}:{name}" for name in module.PRESETS)
         raise UsageError(f"there is no preset {preset!r}: choose one of {sizes}")
     return family, settings.build(module.Config, {**module.PRESETS[size], **values, **known}, "model")
+
+
+def check(section: Mapping[str, Any], **known: Any) -> None:
+    """Refuse a `model` section that cannot be built, without the cost of building it."""
+    family, config = resolve(section, **known)
+    with torch.device("meta"):
+        build_model(family, config)
 
 
 def config_json(family: str, config: Any, task: str) -> str:

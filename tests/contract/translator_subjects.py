@@ -79,7 +79,11 @@ SUBJECTS = [
         "pre-norm, learned positions",
         transformer.Config(**TRANSFORMER, dropout=0.1, pre_norm=True, positions="learned", max_length=16),
     ),
-    subject("rnn", "GRU, both directions", encoder_decoder.Config(**RECURRENT, readout_size=6, tied=True)),
+    subject(
+        "rnn",
+        "GRU, both directions",
+        encoder_decoder.Config(**RECURRENT, readout_size=6, bidirectional=True, tied=True),
+    ),
     subject(
         "rnn",
         "LSTM, two layers, reversed",

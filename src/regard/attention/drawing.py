@@ -39,6 +39,8 @@ class Draws:
 
     def loss(self, rewards: Rows, real: Bool[Tensor, "batch queries"]) -> Float[Tensor, ""]:
         """Summed over the real queries. While training, the baseline moves towards these rewards."""
+        order = (~real).long().argsort(dim=1, stable=True)  # draws are made in reading order, wherever the padding is
+        rewards, real = rewards.gather(1, order), real.gather(1, order)
         log_probability = torch.cat(self._log_probabilities, dim=-1)[real]
         entropy, rewards = torch.cat(self._entropies, dim=-1)[real], rewards[real]
         advantage = rewards - self.modules[0].baseline

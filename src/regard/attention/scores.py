@@ -133,7 +133,7 @@ class Location(Score):
         if longest > max_keys:
             raise RegardError(
                 f"the location score knows {max_keys} places but was given {longest} keys: shorten the "
-                "input or build the score with a larger max_keys"
+                "input or build the score with a larger max_keys (model.max_source in a recipe)"
             )
         scores = F.linear(query, self.place.weight[: max(1, longest)])
         if memory.mask is None:

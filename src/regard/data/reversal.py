@@ -19,6 +19,11 @@ def reversal(
     folder: str | Path, split: str, count: int = 10_000, shortest: int = 3, longest: int = 10, symbols: int = 20
 ) -> Iterator[Pair]:
     """`count` training pairs, a twentieth of it to validate and to test; gold links run from the end to the start."""
+    if split not in SPLITS:
+        raise UsageError(f"reversal: unknown split {split!r}; choose one of {', '.join(SPLITS)}")
+    for option in (count, shortest, longest, symbols):
+        if not isinstance(option, int):
+            raise UsageError(f"reversal: {option!r} is not a whole number")
     if not 1 <= shortest <= longest:
         raise UsageError(f"reversal: sequences of {shortest} to {longest} symbols do not exist")
     if symbols < 2 or count < 20:

@@ -60,6 +60,8 @@ def recurrent_layers(
     """torch's layers, batch first, each recurrent matrix orthogonal and the LSTM's forget gates open at the start."""
     if cell not in CELLS:
         raise UsageError(f"there is no recurrent cell called {cell!r}: choose one of {', '.join(CELLS)}")
+    if layers < 1 or size < 1:
+        raise UsageError(f"a recurrent network of {layers} layers of {size} units cannot be: both must be at least 1")
     between = dropout if layers > 1 else 0.0
     rnn = CELLS[cell](input_size, size, layers, batch_first=True, bidirectional=bidirectional, dropout=between)
     for name, parameter in rnn.named_parameters():
@@ -198,13 +200,21 @@ class RecurrentDecoder(nn.Module):
         weight, bias = self._weights(0)[:2]
         return F.linear(inputs, weight[:, : self.input_size], bias)
 
+    def project_fed(self, fed: Float[Tensor, "*batch fed_size"]) -> Float[Tensor, "*batch gates"]:
+        """What is fed contributes linearly too: a mean of vectors may be projected before or after it is taken."""
+        return F.linear(fed, self._weights(0)[0][:, self.input_size :])
+
     def stepper(self) -> "Stepper":
-        """The step (projected input, what is fed, hidden) -> hidden, its matrices taken apart once for all steps."""
+        """The step, its matrices taken apart once for all steps.
+
+        (first layer's gates, hidden, what is fed unless the gates know it) -> hidden
+        """
         layers = [self._weights(layer) for layer in range(self.layers)]
         fed_weight = layers[0][0][:, self.input_size :].T
 
-        def step(projected: Tensor, fed: Tensor, hidden: Hidden) -> Hidden:
-            gates = torch.addmm(projected, fed, fed_weight)
+        def step(gates: Tensor, hidden: Hidden, fed: Tensor | None = None) -> Hidden:
+            if fed is not None:
+                gates = torch.addmm(gates, fed, fed_weight)
             states: list[Tensor] = []
             cells: list[Tensor] = []
             for layer, (input_weight, input_bias, weight, bias) in enumerate(layers):
@@ -223,7 +233,7 @@ class RecurrentDecoder(nn.Module):
         return [getattr(self.rnn, f"{part}_l{layer}") for part in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")]
 
 
-Stepper = Callable[[Tensor, Tensor, Hidden], Hidden]
+Stepper = Callable[..., Hidden]
 Advance = Callable[[Tensor, Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, tuple[Tensor, ...]]]
 """(gates from the input, gates from the state, state, its cell if it has one) -> the next state and cell."""
 

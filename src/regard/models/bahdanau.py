@@ -5,11 +5,13 @@
     decoder     s_i = GRU([E y_{i-1}; c_i], s_{i-1})
     output      t_i = maxout(U_o s_{i-1} + V_o E y_{i-1} + C_o c_i),   p(y_i) = softmax(W_o t_i)
 
-The score and the readout see the state *before* the step, as in the paper's appendix. The readout of all steps is one
-product after the loop; only the attention and the GRU run step by step. Source and target share one embedding E,
-which is also W_o when `tied`. torch's GRU is used (see layers/recurrent.py). W and U of the score start at
-N(0, 0.001^2) as in the paper: every word is looked at alike until there is a reason not to. (The paper's v = 0 beside
-them would leave W and U without a gradient in the first step.)
+The score and the readout see the state *before* the step, as in the paper's appendix. What can be is done in one
+product for all steps: the readout after the loop, and before it the words' and the source's share of the GRU's gates
+(a matrix times c_i is the alpha-weighted mean of the matrix times h_j, so the memory holds both).
+
+Source and target share one embedding E, which is also W_o when `tied`. torch's GRU is used (see layers/recurrent.py).
+W and U of the score start at N(0, 0.001^2) as in the paper: every word is looked at alike until there is a reason not
+to. (The paper's v = 0 beside them would leave W and U without a gradient in the first step.)
 """
 
 from dataclasses import dataclass
@@ -89,10 +91,10 @@ class Bahdanau(nn.Module):
         hidden, befores, contexts = state.hidden, [], []
         step = self.decoder.stepper()
         for projected in self.decoder.project(words).unbind(1):
-            context = self.attention(hidden.top.unsqueeze(1), state.memory).context.squeeze(1)
+            context, gates = self._read(hidden, state.memory)
             befores.append(hidden.top)
             contexts.append(context)
-            hidden = step(projected, context, hidden)
+            hidden = step(projected + gates, hidden)
         said = self._say(torch.stack(befores, 1), words, torch.stack(contexts, 1))
         return arrange(said, back)
 
@@ -101,14 +103,22 @@ class Bahdanau(nn.Module):
         mask = masks.real_tokens(source, self.config.pad)
         states, last = self.encoder(self.words(source), mask)
         first = torch.tanh(self.first_state(last.top[:, self.config.size :]))  # h<-_1
-        return State(self.attention.remember(self.dropout(states), mask), Hidden((first,)))
+        states = self.dropout(states)
+        values = torch.cat([states, self.decoder.project_fed(states)], dim=-1)
+        return State(self.attention.remember(states, mask, values), Hidden((first,)))
 
     def step(self, tokens: Int[Tensor, "batch"], state: State) -> tuple[Float[Tensor, "batch vocabulary"], State]:
         """Logits for the token after `tokens`, and the state in which that token is known."""
         words, before = self.words(tokens), state.hidden.top
-        context = self.attention(before.unsqueeze(1), state.memory).context.squeeze(1)
-        hidden = self.decoder.stepper()(self.decoder.project(words), context, state.hidden)
+        context, gates = self._read(state.hidden, state.memory)
+        hidden = self.decoder.stepper()(self.decoder.project(words) + gates, state.hidden)
         return self.logits(self._say(before, words, context)), State(state.memory, hidden)
+
+    def _read(self, hidden: Hidden, memory: Memory) -> tuple[Vectors, Float[Tensor, "batch gates"]]:
+        """c_i, and what it feeds into the GRU's gates."""
+        read = self.attention(hidden.top.unsqueeze(1), memory).context.squeeze(1)
+        context, gates = read.split([self.encoder.output_size, 3 * self.config.size], dim=-1)
+        return context, gates
 
     def _say(self, before: Tensor, words: Tensor, context: Tensor) -> Tensor:
         """The maxout readout t_i."""

@@ -134,7 +134,7 @@ class Luong(nn.Module):
 
     def _advance(self, projected: Float[Tensor, "batch gates"], state: State, step: Stepper) -> State:
         """One step with input feeding."""
-        hidden = step(projected, state.fed, state.hidden)
+        hidden = step(projected, state.hidden, state.fed)
         said = self._look(hidden.top.unsqueeze(1), state.memory, state.place.unsqueeze(1)).squeeze(1)
         return State(state.memory, hidden, said, state.place + 1)
 

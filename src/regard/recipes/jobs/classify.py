@@ -27,7 +27,7 @@ from regard.training.run import Run
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
     section = settings.build(ClassificationData, recipe.data, "data")
-    families.resolve(recipe.model, vocabulary=1, labels=2)  # a wrong model section should not cost a tokenised corpus
+    families.check(recipe.model, vocabulary=1, labels=2)  # a wrong model section should not cost a tokenised corpus
     section.texts("train", data), section.texts("valid", data)  # nor should a missing file cost a run folder
 
 

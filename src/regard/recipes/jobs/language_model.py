@@ -25,7 +25,7 @@ from regard.training.run import Run
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
     section = settings.build(TextData, recipe.data, "data")
-    families.resolve(recipe.model, vocabulary=1)
+    families.check(recipe.model, vocabulary=1)
     section.files("train", data), section.files("valid", data)
 
 
