@@ -315,9 +315,6 @@ def test_over_all_draws_the_gradient_is_that_of_the_expected_loss(
 def test_padding_and_company_add_nothing_to_the_loss_of_draws(
     feeding: bool, side: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # BUG (left): the draws lie in the order of reading, real tokens first (Luong.decode arranges the target), but
-    # Draws.loss picks them with a mask in the order of the batch: with padding on the left, draws at padding are taught
-    # and rewards go to the wrong draws. make_batch pads on the right, so trainings of today do not meet it.
     sources, targets = [[3, 4, 5], [5, 2]], [[2, 5, 3], [4]]
     choices = [[2, 0, 1, 1], [1, 0]]
     model = translator(feeding)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 from tokenizers import models
 
-from regard.data.tokenizer import KINDS, SPECIALS, Tokenizer
+from regard.data.tokenizer import SPECIALS, Tokenizer
 from regard.errors import RegardError, UsageError
 
 TEXTS = (
@@ -23,6 +23,7 @@ TEXTS = (
     "the small dog runs across the street .",
 )
 WORDS = sorted({word for text in TEXTS for word in text.split()})
+KINDS = ("bpe", "unigram", "wordpiece", "word")  # those for sentences; `bert`, `bytes` and `char` are further below
 TOKENIZERS = {kind: Tokenizer.train(kind, TEXTS * 3, 150) for kind in KINDS}
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -271,14 +272,61 @@ def test_a_missing_file_is_told_in_one_line(tmp_path: Path) -> None:
 
 def test_a_tokenizer_without_special_tokens_is_refused(tmp_path: Path) -> None:
     backend = Backend(models.WordLevel({"<unk>": 0, "<pad>": 1, "a": 2}, unk_token="<unk>"))
-    with pytest.raises(RegardError, match="no token <s>"):
+    with pytest.raises(RegardError, match="no special tokens of a custom we know"):
         Tokenizer(backend)
     path = tmp_path / "tokenizer.json"
     backend.save(str(path))
-    with pytest.raises(RegardError, match="no token <s>") as failure:
+    with pytest.raises(RegardError, match="no special tokens of a custom we know") as failure:
         Tokenizer.load(path)
     assert "\n" not in str(failure.value)
 
 
 def test_the_file_is_json_that_others_read() -> None:
     assert json.loads(TOKENIZERS["word"].to_json())["model"]["type"] == "WordLevel"
+
+
+EXACT = {kind: Tokenizer.train(kind, [*TEXTS, "blanks  and\nlines\t"], 400) for kind in ("bytes", "char")}
+BERT = Tokenizer.train("bert", TEXTS, 150, lowercase=True)
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_where_blanks_are_tokens_a_text_comes_back_exactly(kind: str) -> None:
+    tokenizer = EXACT[kind]
+    for text in ("blanks  and\nlines\t", " and ", "\n\n"):
+        assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_bytes_know_every_text_and_have_no_padding_of_their_own() -> None:
+    tokenizer = EXACT["bytes"]
+    text = "日本語 ​ 🙂 <s>"
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert (tokenizer.pad, tokenizer.unknown, tokenizer.mask) == (-1, -1, -1)
+    assert tokenizer.start == tokenizer.end == tokenizer.backend.token_to_id("<|endoftext|>")
+    assert tokenizer.words(tokenizer.encode("two words")) == sorted(tokenizer.words(tokenizer.encode("two words")))
+    assert max(tokenizer.words(tokenizer.encode("two words"))) == 1
+
+
+def test_bert_has_its_five_special_tokens_in_their_places() -> None:
+    assert [BERT.pad, BERT.unknown, BERT.start, BERT.end, BERT.mask] == [0, 1, 2, 3, 4]
+    assert BERT.pieces([0, 1, 2, 3, 4]) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert 4 not in BERT.encode("[MASK]")  # a text that spells a special token is only text
+
+
+def test_bert_splits_punctuation_off_and_drops_accents_with_the_capitals() -> None:
+    one, other = BERT.encode("Né, A!"), BERT.encode("ne , a !")
+    assert one == other
+
+
+@pytest.mark.parametrize("tokenizer", [*EXACT.values(), BERT], ids=[*EXACT, "bert"])
+def test_the_other_kinds_come_back_from_their_file_too(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(tokenizer.to_json(), "utf-8")
+    again = Tokenizer.load(path)
+    assert [again.encode(text) for text in TEXTS] == [tokenizer.encode(text) for text in TEXTS]
+    assert again.keeps_blanks == tokenizer.keeps_blanks
+    assert (again.pad, again.start, again.end, again.mask) == (
+        tokenizer.pad,
+        tokenizer.start,
+        tokenizer.end,
+        tokenizer.mask,
+    )

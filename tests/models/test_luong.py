@@ -246,7 +246,6 @@ def test_what_cannot_be_built_is_refused_in_one_line(changes: dict[str, object],
 
 @pytest.mark.parametrize("changes", [dict(layers=0), dict(size=1, bidirectional=True)], ids=str)
 def test_sizes_that_cannot_be_are_refused_in_one_line(changes: dict[str, object]) -> None:
-    # model.layers=0; recurrent_layers knows the numbers and could refuse them.
     with pytest.raises(UsageError):
         network(**changes)
 

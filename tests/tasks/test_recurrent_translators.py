@@ -229,7 +229,6 @@ def test_a_text_with_more_words_than_the_location_score_knows_places_is_refused(
 
 @pytest.mark.parametrize("wrong", ["score=nope", "align=nope", "cell=nope", "tied=true", "dropout=2", "layers=0"])
 def test_a_model_that_cannot_be_built_is_refused_before_any_data_are_prepared(wrong: str) -> None:
-    # these costs a tokenised corpus before it is refused.
     recipe = load_recipe("reversal-luong", [f"model.{wrong}", "model.embedding_size=32"])
     with pytest.raises(UsageError):
         job.check(recipe, None)

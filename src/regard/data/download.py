@@ -38,7 +38,9 @@ def fetch(url: str, timeout: float = 30.0, progress: Progress | None = None) -> 
     """Stream what `url` holds, and make sure at the end that nothing is missing."""
     received = 0
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as answer:
+        # Some servers turn Python's own name away.
+        request = urllib.request.Request(url, headers={"User-Agent": "regard"})
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
             length = answer.headers.get("Content-Length")
             total = int(length) if length is not None and length.isdecimal() else None
             while chunk := answer.read(_CHUNK_BYTES):

@@ -1,8 +1,9 @@
 """Text to tokens and back, on Hugging Face `tokenizers`.
 
-Four kinds: `bpe`, `unigram` (both with "▁" in front of a word's first piece), `wordpiece` ("##" in front of the
-others) and `word`. A tokenizer is trained from an iterator of texts or loaded from a `tokenizer.json`; it knows its
-own special tokens, and which word each piece belongs to.
+Kinds: `bpe`, `unigram` (both with "▁" in front of a word's first piece), `wordpiece` ("##" in front of the others) and
+`word`; `bert` (BERT's WordPiece: punctuation split off, [CLS], [SEP], [MASK]), `bytes` (GPT-2's byte-level BPE: any
+text, blanks included, comes back exactly) and `char`. A tokenizer is trained from an iterator of texts or loaded from a
+`tokenizer.json`, a public one too; it knows its own special tokens, and which word each piece belongs to.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,21 +17,38 @@ from regard.errors import RegardError, UsageError
 PAD, START, END, UNKNOWN = "<pad>", "<s>", "</s>", "<unk>"
 SPECIALS = (PAD, START, END, UNKNOWN)
 MARK = "▁"  # in front of the first piece of a word
+NO_TOKEN = -1  # the number of a special token that a vocabulary does not have
+
+# What the special tokens are called. A vocabulary follows the first of these customs whose tokens it all has.
+CUSTOMS: tuple[dict[str, str], ...] = (
+    {"pad": PAD, "start": START, "end": END, "unknown": UNKNOWN},
+    {"pad": "[PAD]", "start": "[CLS]", "end": "[SEP]", "unknown": "[UNK]", "mask": "[MASK]"},
+    {"start": "<|endoftext|>", "end": "<|endoftext|>"},
+)
 
 
 class Tokenizer:
-    """Encodes sentences as lists of token numbers; `pad`, `start`, `end` and `unknown` are the special ones."""
+    """Encodes sentences as lists of token numbers; `pad`, `start`, `end`, `unknown` and `mask` are the special ones.
+
+    A special token that the vocabulary does not have is -1, a number no token has: rows may be filled up with it.
+    """
 
     def __init__(self, backend: Backend):
         self.backend = backend
         backend.encode_special_tokens = True  # a text that spells <s> is text
-        self.pad, self.start, self.end, self.unknown = (self._special(token) for token in SPECIALS)
+        known = next((names for names in CUSTOMS if self._has_all(names)), None)
+        if known is None:
+            customs = " or ".join(" ".join(dict.fromkeys(names.values())) for names in CUSTOMS)
+            raise RegardError(f"the tokenizer has no special tokens of a custom we know: {customs}")
+        roles = ("pad", "start", "end", "unknown", "mask")
+        self.pad, self.start, self.end, self.unknown, self.mask = (self._number(known.get(role)) for role in roles)
 
-    def _special(self, token: str) -> int:
-        number = self.backend.token_to_id(token)
-        if number is None:
-            raise RegardError(f"the tokenizer has no token {token}: train it with regard")
-        return number
+    def _number(self, token: str | None) -> int:
+        number = None if token is None else self.backend.token_to_id(token)
+        return NO_TOKEN if number is None else number
+
+    def _has_all(self, names: dict[str, str]) -> bool:
+        return all(self.backend.token_to_id(token) is not None for token in names.values())
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocabulary: int, lowercase: bool = False) -> "Tokenizer":
@@ -42,7 +60,7 @@ class Tokenizer:
                 f"a vocabulary of {vocabulary} tokens leaves no room beside the special ones; ask for more"
             )
         backend, trainer = KINDS[kind](vocabulary)
-        backend.normalizer = normalizers.Sequence(_normal_form(lowercase))
+        backend.normalizer = NORMAL_FORMS.get(kind, _normal_form)(lowercase)
         backend.train_from_iterator(iter(texts), trainer)
         return cls(backend)
 
@@ -72,7 +90,13 @@ class Tokenizer:
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of the tokens; an unknown one stays visible as <unk>."""
         said = [token for token in tokens if token not in (self.pad, self.start, self.end)]
-        return self.backend.decode(said, skip_special_tokens=False).strip()
+        text = self.backend.decode(said, skip_special_tokens=False)
+        return text if self.keeps_blanks else text.strip()
+
+    @property
+    def keeps_blanks(self) -> bool:
+        """Whether blanks are tokens like others (bytes, char), so that a text comes back exactly."""
+        return isinstance(self.backend.decoder, decoders.ByteLevel | decoders.Fuse)
 
     def pieces(self, tokens: Sequence[int]) -> list[str]:
         """The tokens as they stand in the vocabulary, word marks included."""
@@ -96,14 +120,26 @@ class Tokenizer:
             return True
         if isinstance(self.backend.model, models.WordPiece):
             return not (piece.startswith("##") and len(piece) > 2)
+        if isinstance(self.backend.pre_tokenizer, pre_tokenizers.ByteLevel):
+            return piece.startswith(BYTE_MARKS)
         return piece.startswith(MARK)
 
 
-def _normal_form(lowercase: bool) -> list[normalizers.Normalizer]:
+def _normal_form(lowercase: bool) -> normalizers.Normalizer:
     """Composed characters, single blanks, and no word that looks like a special token."""
     steps: list[normalizers.Normalizer] = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " ")]
     steps += [normalizers.Strip(), *([normalizers.Lowercase()] if lowercase else [])]
-    return steps + [normalizers.Replace(token, f"‹{token[1:-1]}›") for token in SPECIALS]
+    return normalizers.Sequence(steps + [normalizers.Replace(token, f"‹{token[1:-1]}›") for token in SPECIALS])
+
+
+def _bert_form(lowercase: bool) -> normalizers.Normalizer:
+    """As BERT does it: control characters go, Chinese characters stand apart, and accents go with the capitals."""
+    return normalizers.BertNormalizer(lowercase=lowercase)
+
+
+def _as_it_is(lowercase: bool) -> normalizers.Normalizer:
+    """Every character counts, blanks too."""
+    return normalizers.Lowercase() if lowercase else normalizers.Sequence([])
 
 
 def _spaced(backend: Backend) -> Backend:
@@ -139,4 +175,44 @@ def _word(vocabulary: int) -> tuple[Backend, trainers.Trainer]:
     return backend, trainer
 
 
-KINDS = {"bpe": _bpe, "unigram": _unigram, "wordpiece": _wordpiece, "word": _word}
+def _bert(vocabulary: int) -> tuple[Backend, trainers.Trainer]:
+    names = CUSTOMS[1]
+    backend = Backend(models.WordPiece(unk_token=names["unknown"]))
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    specials = [names[role] for role in ("pad", "unknown", "start", "end", "mask")]  # in BERT's order
+    return backend, trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=specials, show_progress=False)
+
+
+def _bytes(vocabulary: int) -> tuple[Backend, trainers.Trainer]:
+    backend = Backend(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[CUSTOMS[2]["end"]],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    return backend, trainer
+
+
+def _char(vocabulary: int) -> tuple[Backend, trainers.Trainer]:
+    backend = Backend(models.WordLevel(unk_token=UNKNOWN))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    backend.decoder = decoders.Fuse()
+    trainer = trainers.WordLevelTrainer(vocab_size=vocabulary, special_tokens=list(SPECIALS), show_progress=False)
+    return backend, trainer
+
+
+KINDS = {
+    "bpe": _bpe,
+    "unigram": _unigram,
+    "wordpiece": _wordpiece,
+    "word": _word,
+    "bert": _bert,
+    "bytes": _bytes,
+    "char": _char,
+}
+NORMAL_FORMS = {"bert": _bert_form, "bytes": _as_it_is, "char": _as_it_is}
+BYTE_MARKS = ("Ġ", "Ċ")  # how byte-level BPE spells a blank and the end of a line in front of a word

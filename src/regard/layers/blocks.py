@@ -6,12 +6,14 @@ pre-norm                 x = x + Dropout(f(LayerNorm(x)))
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Memory, MultiHeadAttention
+from regard.errors import UsageError
 from regard.layers.dropout import Dropout
 
 States = Float[Tensor, "batch length size"]
@@ -26,13 +28,26 @@ class BlockSizes:
     heads: int
     dropout: float
     pre_norm: bool
+    activation: str = "relu"  # of the feed-forward net: relu, gelu, gelu_tanh or silu
+    epsilon: float = 1e-5  # of the LayerNorms
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,  # x Phi(x), exactly
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "silu": F.silu,  # x sigmoid(x), also called swish
+}
 
 
 class FeedForward(nn.Module):
-    """W_2 relu(W_1 x), the same for every position."""
+    """W_2 f(W_1 x), the same for every position."""
 
-    def __init__(self, size: int, hidden_size: int):
+    def __init__(self, size: int, hidden_size: int, activation: str = "relu"):
         super().__init__()
+        if activation not in ACTIVATIONS:
+            raise UsageError(f"there is no activation called {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
+        self.activation = ACTIVATIONS[activation]
         self.expand = nn.Linear(size, hidden_size)
         self.contract = nn.Linear(hidden_size, size)
         for layer in (self.expand, self.contract):
@@ -40,7 +55,7 @@ class FeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, states: States) -> States:
-        return self.contract(F.relu(self.expand(states)))
+        return self.contract(self.activation(self.expand(states)))
 
 
 class Residual(nn.Module):
@@ -48,7 +63,7 @@ class Residual(nn.Module):
 
     def __init__(self, sizes: BlockSizes):
         super().__init__()
-        self.norm = nn.LayerNorm(sizes.size)
+        self.norm = nn.LayerNorm(sizes.size, eps=sizes.epsilon)
         self.dropout = Dropout(sizes.dropout)
         self.pre_norm = sizes.pre_norm
 
@@ -64,13 +79,45 @@ class EncoderBlock(nn.Module):
     def __init__(self, sizes: BlockSizes):
         super().__init__()
         self.self_attention = MultiHeadAttention(sizes.size, sizes.heads)
-        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size)
+        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size, sizes.activation)
         self.around_self_attention = Residual(sizes)
         self.around_feed_forward = Residual(sizes)
 
     def forward(self, states: States, mask: Bool[Tensor, "batch length"] | None) -> States:
         states = self.around_self_attention(states, lambda x: self.self_attention(x, mask=mask).context)
         return self.around_feed_forward(states, self.feed_forward)
+
+
+class CausalBlock(nn.Module):
+    """Every position looks at itself and the positions before it: a decoder that has no source."""
+
+    def __init__(self, sizes: BlockSizes):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(sizes.size, sizes.heads)
+        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size, sizes.activation)
+        self.around_self_attention = Residual(sizes)
+        self.around_feed_forward = Residual(sizes)
+
+    def forward(
+        self, states: States, mask: Bool[Tensor, "batch length"] | None = None, past: Memory | None = None
+    ) -> tuple[States, Memory]:
+        """The new states, and this block's memory of the text so far: the `past` of what follows."""
+        remembered: list[Memory] = []
+        states = self.around_self_attention(states, looking_back(self.self_attention, mask, past, remembered))
+        return self.around_feed_forward(states, self.feed_forward), remembered[0]
+
+
+def looking_back(
+    attention: MultiHeadAttention, mask: Tensor | None, past: Memory | None, remembered: list[Memory]
+) -> Callable[[States], States]:
+    """Causal self-attention as a sub-layer; what it attended to is put into `remembered`."""
+
+    def look_back(states: States) -> States:
+        attended = attention(states, mask=mask, causal=True, past=past)
+        remembered.append(attended.memory)
+        return attended.context
+
+    return look_back
 
 
 class DecoderBlock(nn.Module):
@@ -80,7 +127,7 @@ class DecoderBlock(nn.Module):
         super().__init__()
         self.self_attention = MultiHeadAttention(sizes.size, sizes.heads)
         self.cross_attention = MultiHeadAttention(sizes.size, sizes.heads)
-        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size)
+        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size, sizes.activation)
         self.around_self_attention = Residual(sizes)
         self.around_cross_attention = Residual(sizes)
         self.around_feed_forward = Residual(sizes)
@@ -98,12 +145,6 @@ class DecoderBlock(nn.Module):
     ) -> tuple[States, Memory]:
         """The new states, and this block's memory of the target so far: the `past` of the next step."""
         remembered: list[Memory] = []
-
-        def look_back(x: States) -> States:
-            attended = self.self_attention(x, mask=mask, causal=True, past=past)
-            remembered.append(attended.memory)
-            return attended.context
-
-        states = self.around_self_attention(states, look_back)
+        states = self.around_self_attention(states, looking_back(self.self_attention, mask, past, remembered))
         states = self.around_cross_attention(states, lambda x: self.cross_attention(x, source).context)
         return self.around_feed_forward(states, self.feed_forward), remembered[0]

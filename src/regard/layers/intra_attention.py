@@ -164,6 +164,18 @@ class RecurrentStack(nn.Module):
         return states, tuple(carried)
 
 
+def over_tokens(
+    weights: Float[Tensor, "batch heads tokens keys"], span: int
+) -> Float[Tensor, "batch heads tokens tokens"]:
+    """Recorded weights by the token looked at: row t of a recording holds the `span` tokens before token t."""
+    tokens = weights.shape[-2]
+    placed = weights.new_zeros(*weights.shape[:-1], tokens)
+    for row in range(tokens):
+        first = max(0, row - span)
+        placed[..., row, first:row] = weights[..., row, : row - first]
+    return placed
+
+
 def _lstm_cell(gates: Float[Tensor, "batch gates"], cell: Vectors) -> tuple[Vectors, Vectors]:
     """h_t and c_t from the sum of the gates' inputs, in the order i, f, o, c^."""
     size = cell.shape[-1]

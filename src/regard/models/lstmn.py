@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from regard.attention import masks
 from regard.layers.dropout import Dropout
-from regard.layers.intra_attention import Past, RecurrentStack
+from regard.layers.intra_attention import Past, RecurrentStack, over_tokens
 
 Tokens = Int[Tensor, "batch length"]
 States = Float[Tensor, "batch length size"]
@@ -87,13 +87,8 @@ class LSTMN(nn.Module):
     def over_tokens(
         self, weights: Float[Tensor, "batch heads tokens keys"]
     ) -> Float[Tensor, "batch heads tokens tokens"]:
-        """Recorded weights by the token looked at: row t of a recording holds the `span` tokens before token t."""
-        tokens = weights.shape[-2]
-        placed = weights.new_zeros(*weights.shape[:-1], tokens)
-        for row in range(tokens):
-            first = max(0, row - self.config.span)
-            placed[..., row, first:row] = weights[..., row, : row - first]
-        return placed
+        """Recorded weights by the token looked at."""
+        return over_tokens(weights, self.config.span)
 
     @staticmethod
     def attention_kind(name: str) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention import masks
 from regard.layers.dropout import Dropout
-from regard.layers.intra_attention import RecurrentStack
+from regard.layers.intra_attention import RecurrentStack, over_tokens
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,12 @@ class LSTMNClassifier(nn.Module):
         states, _ = self.stack(inputs, None if bool(mask.all()) else mask)
         mean = states.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
         return self.label(self.dropout(mean))
+
+    def over_tokens(
+        self, weights: Float[Tensor, "batch heads tokens keys"]
+    ) -> Float[Tensor, "batch heads tokens tokens"]:
+        """Recorded weights by the token looked at."""
+        return over_tokens(weights, self.config.span)
 
     @staticmethod
     def attention_kind(name: str) -> str:
