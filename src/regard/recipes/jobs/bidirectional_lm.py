@@ -1,0 +1,86 @@
+"""Runs of bidirectional language models: sentences, a vocabulary of words, a model that reads characters."""
+
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.spelt import Speller
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.bidirectional_lm import (
+    BidirectionalEvaluation,
+    BidirectionalLanguageModelling,
+    BidirectionalLM,
+    SentenceData,
+    model_files,
+)
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+TASK = "bidirectional-lm"
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(SentenceData, recipe.data, "data")
+    families.check(recipe.model, vocabulary=1)
+    section.sentences("train", data), section.sentences("valid", data)
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, BidirectionalLanguageModelling]:
+    section = settings.build(SentenceData, recipe.data, "data")
+    training = recipe.training_settings()
+    train, valid = (_sentences(split, section, run, data) for split in ("train", "valid"))
+    tokenizer = _tokenizer(section, train, run)
+    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer))
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    files = model_files(families.config_json(family, config, TASK), tokenizer)
+    speller = Speller(tokenizer, config.max_chars)
+    task = BidirectionalLanguageModelling(speller, train, valid, training, files, choose_device(training.device))
+    return model, task
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> BidirectionalEvaluation:
+    section = settings.build(SentenceData, recipe.data, "data")
+    sentences = section.read(split, data)
+    model: BidirectionalLM = load_run(run)
+    with counting("reading", len(sentences)) as finished:
+        return model.evaluate(sentences, finished)
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> BidirectionalLM:
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
+    if len(tokenizer) != vocabulary:
+        raise RegardError(
+            f"{folder}: the tokenizer has {len(tokenizer)} words but the model {vocabulary}; "
+            "they do not belong together"
+        )
+    return BidirectionalLM(model, tokenizer, config_json)
+
+
+def _sentences(split: str, section: SentenceData, run: Run, data: str | Path | None) -> list[list[str]]:
+    skipped: Counter[str] = Counter()
+    sentences = section.read(split, data, skipped)
+    told = "".join(f", {count} lines {why}" for why, count in skipped.items())
+    run.log(f"{split}: {len(sentences)} sentences, {sum(map(len, sentences))} words{told}")
+    return sentences
+
+
+def _tokenizer(section: SentenceData, train: list[list[str]], run: Run) -> Tokenizer:
+    """The words a run can predict, the most frequent of its training text."""
+    path = run.folder / "data" / "tokenizer.json"
+    if not path.exists():
+        texts = (" ".join(words) for words in train)
+        write_text(path, Tokenizer.train("word", texts, section.vocabulary, section.lowercase).to_json())
+    return Tokenizer.load(path)

@@ -1,0 +1,82 @@
+"""The verb of a trained tagger: tag."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.data.batching import in_order_of_length
+from regard.data.conllu import TaggedSentence
+from regard.data.spelt import Speller
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError
+from regard.tasks.tag import WORDS_AT_ONCE, inputs, model_files
+from regard.tasks.tag_scores import TagScores, tag_scores
+from regard.training import checkpoints
+
+Finished = Callable[[int], None] | None
+Sentence = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence: its words, their tags, and how probable each tag is."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    probabilities: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """As people write it: The/DET dog/NOUN barks/VERB."""
+        return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+
+class Tagger:
+    """`tag` the words of sentences; `regard.load` makes one."""
+
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer, tags: Sequence[str], config_json: str = "{}"):
+        self.model, self.tokenizer, self.tags = model.eval(), tokenizer, tuple(tags)
+        self.config_json = config_json
+        self.speller = Speller(tokenizer, model.config.max_chars)  # type: ignore[union-attr, arg-type]
+
+    def tag(self, sentences: Sentence | Sequence[Sentence], *, finished: Finished = None) -> list[Tagged]:
+        """One result per sentence, in order. A sentence is a text with blanks between its words, or a list of words."""
+        given = [sentences] if isinstance(sentences, str) else sentences
+        words = [tuple(each.split() if isinstance(each, str) else each) for each in given]
+        return [self._tagged(*known) for known in zip(words, self.probabilities(words, finished), strict=True)]
+
+    def _tagged(self, words: tuple[str, ...], chances: NDArray[np.float64]) -> Tagged:
+        tags = tuple(self.tags[number] for number in chances.argmax(-1))
+        return Tagged(words, tags, tuple(chances.max(-1).tolist()))
+
+    def probabilities(self, sentences: Sequence[Sequence[str]], finished: Finished = None) -> list[NDArray[np.float64]]:
+        """For each sentence [words, tags]."""
+        found = [np.zeros((len(words), len(self.tags))) for words in sentences]
+        device = next(self.model.parameters()).device
+        for items in in_order_of_length([len(words) + 2 for words in sentences], WORDS_AT_ONCE):
+            with torch.inference_mode():
+                logits = self.model(*inputs([sentences[item] for item in items], self.speller, device))
+            chances = logits.cpu().double().softmax(-1).numpy()
+            for row, item in enumerate(items):
+                found[item] = chances[row, 1 : 1 + len(sentences[item])]
+            if finished is not None:
+                finished(len(items))
+        return found
+
+    def evaluate(self, sentences: Sequence[TaggedSentence], finished: Finished = None) -> TagScores:
+        """Against the right tags; a tag that was never learnt is never said."""
+        if not sentences:
+            raise RegardError("there is no sentence to be scored on; check the data section")
+        chances = np.concatenate(self.probabilities([known.words for known in sentences], finished))
+        unknown = self.tokenizer.unknown
+        known = [number != unknown for each in sentences for number in self.speller.numbers(each.words)]
+        return tag_scores(chances, self.tags, sentences, np.array(known))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a checkpoint folder that `regard.load` opens, without the training state."""
+        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.tokenizer, self.tags))
