@@ -1,0 +1,118 @@
+"""Image classification runs: labelled pictures, kept as bytes of one shape, and a model that reads images."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.images import ImageSet, Preprocessing, label_number, store_images
+from regard.errors import RegardError, UsageError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.classification_scores import ClassificationScores, classification_scores
+from regard.tasks.classify_images import ImageClassification, ImageData, model_files, token_count
+from regard.tasks.image_classifier import ImageClassifier
+from regard.training import checkpoints
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+TASK = "classify-images"
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(ImageData, recipe.data, "data")
+    families.check(recipe.model, labels=2)
+    _, config = families.resolve(recipe.model, labels=2)
+    section.preprocessing(config.image_size, config.channels), section.augmentation()
+    section.images("train", data), section.images("valid", data)  # a missing folder should not cost a run folder
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, ImageClassification]:
+    section = settings.build(ImageData, recipe.data, "data")
+    training = recipe.training_settings()
+    labels = _labels(section, run, data)
+    family, config = families.resolve(recipe.model, labels=len(labels))
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    preprocessing = section.preprocessing(config.image_size, config.channels)
+    train, valid = (_stored(split, section, labels, preprocessing, run, data) for split in ("train", "valid"))
+    task = ImageClassification(
+        train,
+        valid,
+        token_count(model, preprocessing),
+        training,
+        preprocessing,
+        section.augmentation(),
+        model_files(families.config_json(family, config, TASK), labels, preprocessing),
+        choose_device(training.device),
+    )
+    return model, task
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> ClassificationScores:
+    section = settings.build(ImageData, recipe.data, "data")
+    classifier: ImageClassifier = load_run(run)
+    numbers = {label: number for number, label in enumerate(classifier.labels)}
+    gold, pixels, rows = [], [], []
+    with counting("classifying") as finished:
+        for known in section.images(split, data):
+            number = label_number(known, numbers)
+            try:
+                pixels.append(classifier.preprocessing.pixels(known.image))
+            except RegardError:  # left out, as it is in training
+                continue
+            gold.append(number)
+            if len(pixels) == classifier.at_once:
+                rows.append(classifier.probabilities(np.stack(pixels)))
+                finished(len(pixels))
+                pixels = []
+    if not gold:
+        raise RegardError(f"the {split} split has no usable picture; check the data section")
+    if pixels:
+        rows.append(classifier.probabilities(np.stack(pixels)))
+    return classification_scores(np.concatenate(rows), gold, classifier.labels, unit="picture")
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> ImageClassifier:
+    labels = checkpoints.load_json(folder / "labels.json").get("labels", [])
+    config = model.config
+    if len(labels) != config.labels:  # type: ignore[union-attr]
+        raise RegardError(
+            f"{folder}: {len(labels)} labels lie beside a model of {config.labels}; "  # type: ignore[union-attr]
+            "they do not belong together"
+        )
+    place = folder / "preprocessor_config.json"
+    values = checkpoints.load_json(place)
+    channels: int = config.channels  # type: ignore[assignment, union-attr]
+    return ImageClassifier(model, labels, Preprocessing.from_values(values, channels, str(place)), config_json)
+
+
+def _labels(section: ImageData, run: Run, data: str | Path | None) -> list[str]:
+    """The run's labels: those of its training pictures, in order."""
+    path = run.folder / "data" / "labels.json"
+    if not path.exists():
+        labels = sorted({known.label for known in section.images("train", data)})
+        if len(labels) < 2:
+            raise UsageError(f"all training pictures have the label {labels[0]!r}: there is nothing to learn")
+        write_text(path, json.dumps({"labels": labels}, indent=1, ensure_ascii=False))
+    return list(checkpoints.load_json(path)["labels"])
+
+
+def _stored(
+    split: str, section: ImageData, labels: list[str], preprocessing: Preprocessing, run: Run, data: str | Path | None
+) -> ImageSet:
+    """The run's pictures, written the first time; what was left out is said in the log."""
+    folder = run.folder / "data" / split
+    if folder.exists():
+        return ImageSet(folder)
+    images = store_images(section.images(split, data), labels, preprocessing, folder, run.log)
+    run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in images.report.items()))
+    return images

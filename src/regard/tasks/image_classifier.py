@@ -1,0 +1,176 @@
+"""The verb: a trained model, its labels and its way to read pictures, ready to classify and to be looked into."""
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from regard.attention import record
+from regard.data.images import Picture, Pixels, Preprocessing
+from regard.errors import RegardError, UsageError
+from regard.tasks.classify_images import TOKENS_AT_ONCE, model_files, token_count
+from regard.training import checkpoints
+from regard.views.image import ImageMap, image_figure, image_page, image_page_text, image_terminal, rollout
+
+
+@dataclass(eq=False)
+class ClassifiedImage:
+    """One picture: its label, the probability of every label, and, when somebody looks, what was attended to.
+
+    A picture that could not be read has no label: it is empty, and so are the probabilities.
+    """
+
+    name: str  # its file, or its number
+    label: str
+    probabilities: dict[str, float]
+    picture: Picture = field(repr=False)
+    classifier: "ImageClassifier" = field(repr=False)
+
+    @property
+    def probability(self) -> float:
+        """Of the label."""
+        return self.probabilities.get(self.label, 0.0)
+
+    @cached_property
+    def attention(self) -> ImageMap:
+        """What the class token paid to every patch in the last layer, and the rollout of all layers."""
+        return self.classifier.look(self.picture)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page of this picture, in a frame of its own."""
+        if not self.label:
+            return "<p>a picture that could not be read</p>"
+        page = image_page_text(self.name, [self.attention])
+        return f'<iframe sandbox width="100%" height="560" srcdoc="{html.escape(page)}"></iframe>'
+
+
+class ImageClassifier:
+    """`classify` pictures, `look` at what decided; `regard.load` makes one."""
+
+    def __init__(self, model: nn.Module, labels: Sequence[str], preprocessing: Preprocessing, config_json: str = "{}"):
+        self.model, self.labels, self.preprocessing = model.eval(), tuple(labels), preprocessing
+        self.config_json = config_json
+
+    @property
+    def at_once(self) -> int:
+        """Pictures run together; changes speed and memory, never results."""
+        return max(1, TOKENS_AT_ONCE // token_count(self.model, self.preprocessing))
+
+    def classify(
+        self,
+        pictures: Picture | Sequence[Picture],
+        *,
+        finished: Callable[[int], None] | None = None,
+        unreadable: Callable[[RegardError], object] | None = None,
+    ) -> list[ClassifiedImage]:
+        """One result per picture, in order; a picture is a file, a PIL image or an array uint8 [height, width (, 3)].
+
+        One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a label.
+        """
+        several: list[Picture] = list(pictures) if isinstance(pictures, list | tuple) else [pictures]  # type: ignore[list-item]
+        results = [ClassifiedImage(_name(each, number), "", {}, each, self) for number, each in enumerate(several, 1)]
+        for first in range(0, len(results), self.at_once):
+            part = results[first : first + self.at_once]
+            pixels = [self._pixels(result.picture, unreadable) for result in part]
+            readable = [row for row in pixels if row is not None]
+            rows = iter(self.probabilities(np.stack(readable))) if readable else iter(())
+            for result, read in zip(part, pixels, strict=True):
+                if read is not None:
+                    row = next(rows)
+                    result.label = self.labels[int(row.argmax())]
+                    result.probabilities = dict(zip(self.labels, row.tolist(), strict=True))
+            if finished is not None:
+                finished(len(part))
+        return results
+
+    def _pixels(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
+        try:
+            return self.preprocessing.pixels(picture)
+        except RegardError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
+            return None
+
+    def probabilities(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """From bytes [pictures, channels, height, width] to [pictures, labels]."""
+        device = next(self.model.parameters()).device
+        rows = []
+        for part in self._parts(pixels):
+            with torch.inference_mode():
+                logits = self.model(self.preprocessing.normalise(torch.from_numpy(part.copy()).to(device)))
+            rows.append(logits.cpu().double().softmax(-1).numpy())
+        return np.concatenate(rows) if rows else np.zeros((0, len(self.labels)))
+
+    def _parts(self, pixels: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+        return (pixels[first : first + self.at_once] for first in range(0, len(pixels), self.at_once))
+
+    def look(
+        self, picture: Picture, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
+    ) -> ImageMap:
+        """What the class token looked at, over the grid of patches; layers (by default the last) and heads from 0."""
+        pixels = self.preprocessing.pixels(picture)
+        device = next(self.model.parameters()).device
+        with torch.inference_mode(), record(self.model) as tape:
+            logits = self.model(self.preprocessing.normalise(torch.from_numpy(pixels.copy())[None].to(device)))[0]
+        weights = np.stack([tape[name][0].float().cpu().numpy() for name in tape])  # [layers, heads, tokens, tokens]
+        chosen_layers = _chosen([-1] if layers is None else layers, weights.shape[0], "layer")
+        chosen_heads = _chosen(range(weights.shape[1]) if heads is None else heads, weights.shape[1], "head")
+        rows, columns = self.model.grid(*self.preprocessing.shape)  # type: ignore[operator]
+        chances = logits.cpu().double().softmax(-1).numpy()
+        return ImageMap(
+            image=pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0),
+            weights=weights[np.ix_(chosen_layers, chosen_heads)][:, :, 0, 1:].reshape(
+                len(chosen_layers), len(chosen_heads), rows, columns
+            ),
+            rollout=rollout(weights)[0, 1:].reshape(rows, columns),
+            patch_size=self.preprocessing.shape[0] // rows,
+            layers=tuple(number + 1 for number in chosen_layers),
+            heads=tuple(number + 1 for number in chosen_heads),
+            label=self.labels[int(chances.argmax())],
+            probability=float(chances.max()),
+            name=_name(picture),
+        )
+
+    def draw(
+        self,
+        picture: Picture,
+        output: str | None,
+        *,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+        colour: bool = False,
+    ) -> str:
+        """Write the page or figure of a picture; what is returned is for the terminal."""
+        attention = self.look(picture, layers, heads)
+        if output is None:
+            return f"{attention.verdict}\n\n{image_terminal(attention, colour=colour)}"
+        if output.endswith(".html"):
+            image_page(attention.verdict, [attention], output)
+        else:
+            image_figure(attention, output)
+        return f"{attention.verdict}\nwrote {output}"
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a checkpoint folder that `regard.load` opens, without the training state."""
+        files = model_files(self.config_json, self.labels, self.preprocessing)
+        checkpoints.save(Path(folder), self.model, files)
+
+
+def _name(picture: Picture, number: int | None = None) -> str:
+    if isinstance(picture, str | Path):
+        return str(picture)
+    return "" if number is None else f"picture {number}"
+
+
+def _chosen(numbers: Sequence[int], count: int, what: str) -> list[int]:
+    for number in numbers:
+        if not -count <= number < count:
+            raise UsageError(f"there is no {what} {number}: this model has {count}, counted from 0")
+    return [number % count for number in numbers]
