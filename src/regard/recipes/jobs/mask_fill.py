@@ -1,0 +1,107 @@
+"""Mask-fill runs: documents, a tokenizer, an encoder that learns to fill gaps."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.sentences import TokenSentences, write_sentences
+from regard.data.tokenizer import Tokenizer
+from regard.errors import RegardError, UsageError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.mask_fill import (
+    VALIDATION_SEED,
+    MaskFillData,
+    MaskFilling,
+    MaskFillScores,
+    mask_fill_scores,
+    model_files,
+)
+from regard.tasks.mask_filler import MaskFiller, TextEmbedder
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(MaskFillData, recipe.data, "data")
+    families.check(recipe.model, vocabulary=1)
+    _, config = families.resolve(recipe.model, vocabulary=1)
+    check_length(section, config)
+    section.text().files("train", data), section.text().files("valid", data)
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, MaskFilling]:
+    section = settings.build(MaskFillData, recipe.data, "data")
+    training = recipe.training_settings()
+    tokenizer = _tokenizer(section, run, data)
+    sentences = [_sentences(split, section, tokenizer, run, data) for split in ("train", "valid")]
+    train, valid = (
+        section.pairs(part, tokenizer, seed)
+        for part, seed in zip(sentences, (training.seed, VALIDATION_SEED), strict=True)
+    )
+    known = {"vocabulary": len(tokenizer), "pad": tokenizer.pad, "separator": tokenizer.end}
+    family, config = families.resolve(recipe.model, **known)
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    files = model_files(families.config_json(family, config, "mask-fill"), tokenizer)
+    return model, MaskFilling(train, valid, training, files, choose_device(training.device))
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> MaskFillScores:
+    section = settings.build(MaskFillData, recipe.data, "data")
+    filler: MaskFiller = load_run(run)
+    sentences = _sentences(split, section, filler.tokenizer, Run.open(run), data)
+    pairs = section.pairs(sentences, filler.tokenizer, VALIDATION_SEED)
+    with counting("filling gaps", len(pairs.pairs(0))) as finished:
+        return mask_fill_scores(filler.model, pairs, filler.device, finished)
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> TextEmbedder:
+    """A MaskFiller, or, around an encoder that has no words to say, a TextEmbedder."""
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
+    if len(tokenizer) != vocabulary:
+        raise RegardError(
+            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
+            "they do not belong together"
+        )
+    return (MaskFiller if hasattr(model, "logits") else TextEmbedder)(model, tokenizer, config_json)
+
+
+def check_length(section: MaskFillData, config: Any) -> None:
+    if section.max_length > config.max_length:
+        raise UsageError(
+            f"data.max_length is {section.max_length} but the model has {config.max_length} positions: "
+            "lower it, or raise model.max_length"
+        )
+
+
+def _tokenizer(section: MaskFillData, run: Run, data: str | Path | None) -> Tokenizer:
+    """The run's tokenizer, learnt from its training text the first time."""
+    path = run.folder / "data" / "tokenizer.json"
+    if not path.exists():
+        texts = (sentence.replace("<unk>", " ") for known in section.documents("train", data) for sentence in known)
+        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
+    return Tokenizer.load(path)
+
+
+def _sentences(
+    split: str, section: MaskFillData, tokenizer: Tokenizer, run: Run, data: str | Path | None
+) -> TokenSentences:
+    """The run's sentences, written the first time; what they hold is said in the log."""
+    folder = run.folder / "data" / split
+    if folder.exists():
+        return TokenSentences(folder)
+    skipped: Counter[str] = Counter()
+    sentences = write_sentences(section.documents(split, data, skipped), tokenizer, folder, skipped)
+    run.log(f"{split}: " + ", ".join(f"{count} {what}" for what, count in sentences.report.items()))
+    return sentences
