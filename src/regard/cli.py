@@ -25,10 +25,12 @@ ReplaceUnknowns = Annotated[
 DataFolder = Annotated[
     str | None, typer.Option("--data", help="Folder of named data sets (default: REGARD_DATA, else the user's cache).")
 ]
+TextColumn = Annotated[str, typer.Option("--text-column", help="Of a table.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 LengthPenalty = Annotated[float | None, typer.Option(help="The larger, the longer the translations of a beam search.")]
 LINES_AT_ONCE = 4096  # translated together; changes speed, never results
 TEXTS_AT_ONCE = 256  # classified together; changes speed, never results
+PROMPTS_AT_ONCE = 64  # gone on from together; changes speed, never results
 MOST_ON_A_PAGE = 200  # documents
 Beam = Annotated[int | None, typer.Option("--beam", help="Beams of the search; 1 is greedy.")]
 
@@ -154,6 +156,9 @@ def evaluate(
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     replace_unknowns: ReplaceUnknowns = False,
+    stride: Annotated[
+        int | None, typer.Option("--stride", help="Tokens a language model's window moves on (default: half of it).")
+    ] = None,
     curve: Annotated[
         str | None, typer.Option("--curve", help="Draw BLEU by source length of all RUNs: curve.svg or curve.png.")
     ] = None,
@@ -166,7 +171,13 @@ def evaluate(
     check_curve(curve, runs)
     found = [
         runner.evaluate(
-            run, split, data=data, num_beams=beam, length_penalty=length_penalty, replace_unknowns=replace_unknowns
+            run,
+            split,
+            data=data,
+            num_beams=beam,
+            length_penalty=length_penalty,
+            replace_unknowns=replace_unknowns,
+            stride=stride,
         )
         for run in runs
     ]
@@ -302,28 +313,41 @@ def _line(number: int, result: Any, links: str | None, nbest: int, as_json: bool
 @app.command()
 def classify(
     run: RunFolder,
-    file: Annotated[
-        str | None,
-        typer.Argument(metavar="[FILE]", help="One text a line (default: stdin), or a .jsonl, .tsv, .csv or .parquet."),
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE | IMAGE...]",
+            help="One text a line (default: stdin), or a .jsonl, .tsv, .csv or .parquet; or pictures or their folders.",
+        ),
     ] = None,
-    why: Annotated[bool, typer.Option("--why", help="Show the sentences and words that weighed most.")] = False,
+    why: Annotated[bool, typer.Option("--why", help="Show the words or patches that weighed most.")] = False,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", help="page.html of all texts, or picture.svg or .png of one.")
+        str | None, typer.Option("-o", "--output", help="page.html of all, or picture.svg or .png of one.")
     ] = None,
-    text_column: Annotated[str, typer.Option("--text-column", help="Of a table.")] = "text",
+    text_column: TextColumn = "text",
+    second_column: Annotated[
+        str | None, typer.Option("--second-column", help="Of a table of pairs; in lines a tab separates the two texts.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Classify texts: label and probability of each, in order. Empty lines stay empty."""
+    """Classify texts or pictures: label and probability of each, in order. Empty lines stay empty."""
     from itertools import islice
 
     from regard.loading import load_for
     from regard.progress import counting
+    from regard.tasks.image_classifier import ImageClassifier
     from regard.views.document import document_terminal
 
     if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
         raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
-    texts = enumerate(documents(file, text_column), 1)
     classifier = load_for("classify", run)
+    if isinstance(classifier, ImageClassifier):
+        classify_pictures(classifier, files or [], why, output, as_json)
+        return
+    if files and len(files) > 1:
+        raise UsageError(f"{run} classifies texts, of one file at a time: leave out {files[1]}")
+    file = files[0] if files else None
+    texts = enumerate(documents(file, text_column, second_column, pairs=classifier.frame is not None), 1)
     at_once = 1 if file is None and sys.stdin.isatty() else TEXTS_AT_ONCE
     drawn: list[Any] = []
     with counting("classifying") as finished:
@@ -340,12 +364,15 @@ def classify(
         draw_documents(drawn, output)
 
 
-def documents(file: str | None, text_column: str) -> Any:
-    """The texts to classify, streamed; a line that is too long is said and left empty."""
-    from regard.data.labelled import FORMS, LONGEST_TEXT, read_texts
+def documents(file: str | None, text_column: str, second_column: str | None = None, pairs: bool = False) -> Any:
+    """The texts to read, streamed, or the pairs; a line that is too long is said and left empty."""
+    from regard.data.frames import as_pair
+    from regard.data.labelled import FORMS, LONGEST_TEXT, read_text_pairs, read_texts
     from regard.data.parallel import read_lines
 
     if file is not None and file.lower().removesuffix(".gz").endswith(FORMS):
+        if second_column is not None:
+            return read_text_pairs(file, text_column, second_column)
         return read_texts(file, text_column)
     lines = enumerate(read_lines(file or "/dev/stdin", longest=LONGEST_TEXT), 1)
 
@@ -354,7 +381,8 @@ def documents(file: str | None, text_column: str) -> Any:
             complain(f"line {number} of the input is too long and was left empty", 0)
         return line or ""
 
-    return (said(number, line) for number, line in lines)
+    texts = (said(number, line) for number, line in lines)
+    return map(as_pair, texts) if pairs else texts
 
 
 def verdict(number: int, result: Any, why: bool, as_json: bool) -> str:
@@ -366,6 +394,49 @@ def verdict(number: int, result: Any, why: bool, as_json: bool) -> str:
 
         record["sentences"] = [asdict(sentence) for sentence in result.sentences]
     return json.dumps(record, ensure_ascii=False)
+
+
+def classify_pictures(classifier: Any, files: list[str], why: bool, output: str | None, as_json: bool) -> None:
+    """A line per picture; one that cannot be read is said, and its line has no label."""
+    from regard.data.images import picture_paths
+    from regard.progress import counting
+    from regard.views.image import image_figure, image_page, image_terminal
+
+    paths = picture_paths(files)
+    if not paths:
+        raise UsageError("say which pictures to classify: regard classify RUN IMAGE..., or folders of them")
+    if output is not None and not output.endswith(".html") and len(paths) > 1:
+        raise UsageError(f"-o {output}: a figure shows one picture; give one, or write a page.html of all")
+    drawn: list[Any] = []
+    count = 0
+    with counting("classifying", len(paths)) as finished:
+        for first in range(0, len(paths), classifier.at_once):
+            part = paths[first : first + classifier.at_once]
+            for result in classifier.classify(
+                part, finished=finished, unreadable=lambda error: complain(str(error), 0)
+            ):
+                count += bool(result.label)
+                print(picture_verdict(result, as_json))
+                if why and result.label and not as_json:
+                    print(image_terminal(result.attention, colour=sys.stdout.isatty()))
+                if output is not None and result.label and len(drawn) <= MOST_ON_A_PAGE:
+                    drawn.append(result.attention)
+            sys.stdout.flush()
+    if not count:
+        raise RegardError(f"none of the {len(paths)} pictures could be read")
+    if output is not None and not output.endswith(".html"):
+        image_figure(drawn[0], output)
+    elif output is not None:
+        if len(drawn) > MOST_ON_A_PAGE:
+            complain(f"{output} shows the first {MOST_ON_A_PAGE} pictures only", 0)
+        image_page(Path(output).stem, drawn[:MOST_ON_A_PAGE], output)
+
+
+def picture_verdict(result: Any, as_json: bool) -> str:
+    if as_json:
+        record = {"image": result.name, "label": result.label or None, "probabilities": result.probabilities}
+        return json.dumps(record, ensure_ascii=False)
+    return f"{result.label}\t{result.probability:.4f}\t{result.name}" if result.label else f"\t\t{result.name}"
 
 
 def draw_documents(drawn: list[Any], output: str) -> None:
@@ -384,11 +455,61 @@ def draw_documents(drawn: list[Any], output: str) -> None:
 
 
 @app.command()
+def tag(
+    run: RunFolder,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]", help="A sentence a line, blanks between words (default: stdin), or a .conllu."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tag the words of sentences: word/TAG word/TAG ..., a line each, in order. Empty lines stay empty."""
+    from itertools import islice
+
+    from regard.loading import load_for
+    from regard.progress import counting
+
+    sentences = enumerate(sentences_of_words(file), 1)
+    tagger = load_for("tag", run)
+    at_once = 1 if file is None and sys.stdin.isatty() else LINES_AT_ONCE
+    with counting("tagging") as finished:
+        while chunk := list(islice(sentences, at_once)):
+            results = tagger.tag([words for _, words in chunk], finished=finished)
+            for (number, _), result in zip(chunk, results, strict=True):
+                record = {"line": number, **vars(result)}
+                print(json.dumps(record, ensure_ascii=False) if as_json else result.text)
+            sys.stdout.flush()
+
+
+def sentences_of_words(file: str | None) -> Any:
+    """The sentences to tag, streamed; a line that is too long is said and left empty."""
+    from regard.data.conllu import read_conllu
+    from regard.data.parallel import read_lines
+
+    if file is not None and file.lower().endswith((".conllu", ".conllu.gz")):
+        return (sentence.words for sentence in read_conllu(file, column=None))
+    lines = enumerate(read_lines(file or "/dev/stdin"), 1)
+
+    def words(number: int, line: str | None) -> list[str]:
+        if line is None:
+            complain(f"line {number} of the input is too long and was left empty", 0)
+        return (line or "").split()
+
+    return (words(number, line) for number, line in lines)
+
+
+@app.command()
 def generate(
     run: RunFolder,
-    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What to go on from; empty for a new line.")] = "",
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What to go on from; empty for a new text.")] = "",
+    file: Annotated[str | None, typer.Option("--file", help="Go on from every line of this file instead.")] = None,
     beam: Beam = None,
     sample: Annotated[bool, typer.Option("--sample", help="Draw the next token instead of taking the best.")] = False,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", help="Draw N texts from each prompt; with --beam: the N best.")
+    ] = 1,
     temperature: Annotated[float | None, typer.Option(help="Of the sampling.")] = None,
     top_k: Annotated[int | None, typer.Option(help="Sample among the k best tokens.")] = None,
     top_p: Annotated[
@@ -396,31 +517,135 @@ def generate(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens after the prompt.")] = None,
+    stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on from a prompt to the end of its line."""
+    """Go on from a prompt, or from every line of a file; a single text appears while it is made."""
+    from itertools import islice
+
+    from regard.data.parallel import read_lines
     from regard.loading import load_for
 
-    result = load_for("generate", run).generate(
-        prompt,
-        num_beams=beam,
-        do_sample=sample or None,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-    )[0]
+    if file is not None and prompt:
+        raise UsageError(f"both the prompt {prompt!r} and --file {file} are given; leave one of them out")
+    model = load_for("generate", run)
+    options: dict[str, Any] = {
+        "num_beams": beam,
+        "do_sample": sample or (samples > 1 and not beam) or None,
+        "num_return_sequences": samples,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+        "max_new_tokens": max_new_tokens,
+        "stop": stop or (),
+    }
+    if file is None and samples == 1 and not as_json:
+        model.generate(prompt, **options, streamed=lambda part: print(part, end="", flush=True))
+        print()
+        return
+    prompts = enumerate([prompt] if file is None else (prompt_line(*line) for line in enumerate(read_lines(file), 1)))
+    while chunk := list(islice(prompts, PROMPTS_AT_ONCE)):
+        for result in model.generate([text for _, text in chunk], **options, first_number=chunk[0][0]):
+            for one in result.nbest:
+                print(continued(one, as_json, model.tokenizer.keeps_blanks))
+        sys.stdout.flush()
+
+
+def prompt_line(number: int, line: str | None) -> str:
+    """A line that is too long is said, and counts as empty."""
+    if line is None:
+        complain(f"line {number} of the prompts is too long and was left empty", 0)
+    return line or ""
+
+
+def continued(result: Any, as_json: bool, several_lines: bool) -> str:
+    """A text for people, an empty line behind it where it may have several lines; or for machines."""
     if as_json:
-        print(json.dumps({"prompt": prompt, "text": result.text, "score": result.score}, ensure_ascii=False))
-    else:
-        print(result.text)
+        return json.dumps({"prompt": result.prompt, "text": result.text, "score": result.score}, ensure_ascii=False)
+    return f"{result.text}\n" if several_lines else str(result.text)
+
+
+@app.command()
+def fill(
+    run: RunFolder,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="With a [MASK] for every word to find.")],
+    top: Annotated[int, typer.Option("--top", help="How many words to offer for each gap.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Find the words behind every [MASK] of a text."""
+    from dataclasses import asdict
+
+    from regard.loading import load_for
+
+    result = load_for("fill", run).fill(text, top=top)[0]
+    if as_json:
+        gaps = [[asdict(guess) for guess in gap] for gap in result.guesses]
+        record = {"source": text, "text": result.text, "score": result.score, "guesses": gaps}
+        print(json.dumps(record, ensure_ascii=False))
+        return
+    print(result.text)
+    for gap in result.guesses:
+        print("  ".join(f"{guess.word} {guess.probability:.4f}" for guess in gap))
+
+
+@app.command()
+def embed(
+    run: RunFolder,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="One text a line (default: stdin), or a .jsonl, .tsv, .csv or .parquet."),
+    ] = None,
+    pooling: Annotated[str | None, typer.Option("--pooling", help="mean or cls (default: as it was built).")] = None,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Give vectors of length one.")] = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="vectors.npy, a row per text, in place of numbers to read.")
+    ] = None,
+    text_column: TextColumn = "text",
+    as_json: AsJson = False,
+) -> None:
+    """One vector per text: a line of numbers each, in order. Of long texts the beginning is read."""
+    from itertools import islice
+
+    from regard.loading import load_for
+    from regard.progress import counting
+
+    if output is not None and Path(output).suffix != ".npy":
+        raise UsageError(f"-o {output}: the name must end in .npy")
+    texts = enumerate(documents(file, text_column), 1)
+    embedder = load_for("embed", run)
+    at_once = 1 if file is None and sys.stdin.isatty() else TEXTS_AT_ONCE
+    rows: list[Any] = []
+    with counting("embedding") as finished:
+        while chunk := list(islice(texts, at_once)):
+            read = [text for _, text in chunk]
+            vectors = embedder.embed(read, pooling=pooling, normalize=normalize, finished=finished)
+            if output is not None:
+                rows.append(vectors)
+                continue
+            for (number, _), vector in zip(chunk, vectors.tolist(), strict=True):
+                plain = " ".join(f"{value:.6g}" for value in vector)
+                print(json.dumps({"line": number, "embedding": vector}) if as_json else plain)
+            sys.stdout.flush()
+    if output is not None:
+        save_vectors(rows, output)
+
+
+def save_vectors(parts: list[Any], output: str) -> None:
+    import numpy as np
+
+    from regard.files import whole_file
+
+    if not parts:
+        raise UsageError(f"-o {output}: there is no text to embed")
+    with whole_file(Path(output)) as opened:
+        np.save(opened, np.concatenate(parts), allow_pickle=False)
 
 
 @app.command()
 def look(
     run: RunFolder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence to translate and look at.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look at, or the file of a picture.")],
     target: Annotated[str | None, typer.Option("--target", help="Look at this translation instead of our own.")] = None,
     layers: Annotated[
         str | None, typer.Option("--layers", help="Such as 0,2 or -1, counted from 0 (default: all).")

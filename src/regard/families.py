@@ -22,6 +22,14 @@ FAMILIES = {
     "lstmn": ("regard.models.lstmn", "LSTMN"),
     "han": ("regard.models.han", "HierarchicalAttention"),
     "lstmn-classifier": ("regard.models.lstmn_classifier", "LSTMNClassifier"),
+    "elmo": ("regard.models.elmo", "Elmo"),
+    "tagger": ("regard.models.tagger", "WordTagger"),
+    "vit": ("regard.models.vit", "VisionTransformer"),
+    "gpt2": ("regard.models.gpt2", "GPT2"),
+    "bert": ("regard.models.bert", "Bert"),
+    "bert-classifier": ("regard.models.bert", "BertClassifier"),
+    "bert-tagger": ("regard.models.bert", "BertTagger"),
+    "bert-embedder": ("regard.models.bert", "BertEmbedder"),
 }
 
 
@@ -31,10 +39,11 @@ def build_model(family: str, config: Any) -> nn.Module:
     return model
 
 
-def resolve(section: Mapping[str, Any], **known: Any) -> tuple[str, Any]:
+def resolve(section: Mapping[str, Any], offered: Mapping[str, Any] | None = None, /, **known: Any) -> tuple[str, Any]:
     """The family and Config of a recipe's `model` section: `preset: transformer:tiny` and any sizes of its own.
 
-    `known` are values that come from elsewhere, such as the size of the vocabulary.
+    `known` are values that come from elsewhere, such as the size of the vocabulary; those `offered` are for the
+    families whose Config has a place for them.
     """
     values = dict(section)
     preset = values.pop("preset", None)
@@ -45,7 +54,9 @@ def resolve(section: Mapping[str, Any], **known: Any) -> tuple[str, Any]:
     if size not in module.PRESETS:
         sizes = ", ".join(f"{family}:{name}" for name in module.PRESETS)
         raise UsageError(f"there is no preset {preset!r}: choose one of {sizes}")
-    return family, settings.build(module.Config, {**module.PRESETS[size], **values, **known}, "model")
+    places = {field.name for field in dataclasses.fields(module.Config)}
+    wanted = {name: value for name, value in (offered or {}).items() if name in places}
+    return family, settings.build(module.Config, {**module.PRESETS[size], **values, **known, **wanted}, "model")
 
 
 def check(section: Mapping[str, Any], **known: Any) -> None:

@@ -3,16 +3,19 @@
 import sys
 from pathlib import Path
 
+from regard.data.frames import as_pair
 from regard.errors import UsageError
 from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.classifier import Classifier
+from regard.tasks.image_classifier import ImageClassifier
 from regard.tasks.language_verbs import LanguageModel
+from regard.tasks.mask_filler import TextEmbedder
 from regard.tasks.translator import Translator
 from regard.views import Example, attention_page, heads_figure, heatmap, merge_words, terminal
 
 
 def draw(
-    loaded: Translator | AlgorithmRunner | Classifier | LanguageModel,
+    loaded: Translator | AlgorithmRunner | Classifier | ImageClassifier | LanguageModel | TextEmbedder,
     text: str,
     target: str | None,
     layers: list[int] | None,
@@ -28,8 +31,13 @@ def draw(
         raise UsageError("--target is for translations; this run does not translate")
     if isinstance(loaded, LanguageModel):
         return loaded.draw(text, output, layers=layers, heads=heads)
+    if isinstance(loaded, ImageClassifier):
+        return loaded.draw(text, output, layers=layers, heads=heads, colour=sys.stdout.isatty())
+    if isinstance(loaded, TextEmbedder):
+        return loaded.draw(as_pair(text), output, layers=layers, heads=heads)
     if isinstance(loaded, Classifier):
-        return loaded.draw(text, output, colour=sys.stdout.isatty())
+        read = text if loaded.frame is None else as_pair(text)
+        return loaded.draw(read, output, colour=sys.stdout.isatty())
     return loaded.draw(text, output)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from regard.data import running_text
-from regard.data.running_text import named_text, text_lines
+from regard.data.running_text import Part, named_text, text_lines
 from regard.data.streams import count_words
 from regard.errors import RegardError, UsageError
 
@@ -57,3 +57,38 @@ def test_wikitext2_has_as_many_words_as_its_makers_say(split: str, words: int, r
     if not (real_data / "wikitext2").is_dir():
         pytest.skip("REGARD_DATA holds no wikitext2")
     assert count_words(text_lines([named_text("wikitext2", real_data, split)])) == words
+
+
+@pytest.mark.parametrize("cut", range(12))
+def test_the_parts_of_a_file_are_its_characters(cut: int, tmp_path: Path) -> None:
+    text = "one\n\n two\nx\n"
+    (tmp_path / "a.txt").write_text(text)
+    before, after = (
+        "".join(f"{line}\n" for line in text_lines([Part(tmp_path / "a.txt", first, last)]))
+        for first, last in ((0, cut), (cut, None))
+    )
+    assert after == text[cut:]
+    assert before == text[:cut] + ("" if text[:cut].endswith("\n") or not cut else "\n")  # a cut line still ends
+
+
+def test_shakespeare_is_fetched_whole_and_has_no_test_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_text, "fetch", lambda url: iter([b"abc\n", b"de\n"]))
+    monkeypatch.setattr(running_text, "SHAKESPEARE_CUT", 5)
+    with pytest.raises(UsageError, match="no test split"):
+        named_text("shakespeare", tmp_path, "test")
+    with pytest.raises(RegardError, match="yourself"):  # not the text we know
+        named_text("shakespeare", tmp_path, "train")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(running_text, "SHAKESPEARE_SHA256", None)
+    assert list(text_lines([named_text("shakespeare", tmp_path, "train")])) == ["abc", "d"]
+    assert list(text_lines([named_text("shakespeare", tmp_path, "valid")])) == ["e"]
+
+
+@pytest.mark.real_data
+def test_shakespeare_is_cut_where_everybody_cuts_it(real_data: Path) -> None:
+    if not (real_data / "tiny_shakespeare").is_dir():
+        pytest.skip("REGARD_DATA holds no tiny_shakespeare")
+    train, valid = (list(text_lines([named_text("shakespeare", real_data, split)])) for split in ("train", "valid"))
+    assert sum(len(line) + 1 for line in train) - 1 == 1_003_854  # the last line is cut and has no end of its own
+    assert sum(len(line) + 1 for line in valid) == 111_540
+    assert valid[:3] == ["?", "", "GREMIO:"]

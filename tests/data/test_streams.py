@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.data.batching import Place
-from regard.data.streams import ChunkBatches, TokenStream, count_words, write_stream
+from regard.data.streams import ChunkBatches, TokenStream, count_words, running_pieces, write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 
@@ -82,3 +82,26 @@ def test_the_plan_goes_on_from_any_place() -> None:
     for index in range(11):
         _, after = whole[index]
         assert next(plan.follow(after)) == whole[index + 1]
+
+
+BLANKS = ["One  two", "three", "", "", "four", "  five ", "six", "\tseven", "", "", "", "eight nine"]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "char"])
+def test_an_exact_stream_is_the_text_to_the_last_character(kind: str, tmp_path: Path) -> None:
+    """And its tokens are those of the whole text, though it was encoded in pieces."""
+    text = "\n".join(BLANKS) + "\n"
+    tokenizer = Tokenizer.train(kind, [text], 300)
+    stream = write_stream(BLANKS, tokenizer, tmp_path / "train")
+    tokens = stream[0 : len(stream) + 1]
+    assert tokens[0] == tokenizer.end
+    assert tokens[1:] == tokenizer.encode(text)
+    assert tokenizer.decode(tokens[1:]) == text
+    assert stream.report | {"tokens": 0} == {"lines": 12, "words": count_words(BLANKS), "tokens": 0, "unknown": 0}
+    assert len(list(running_pieces(BLANKS))) == 2
+
+
+def test_running_text_is_cut_in_the_end_even_where_no_letters_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.data.streams.PIECE_CHARACTERS", 10)
+    lines = [" a line of its own "] * 5
+    assert list(running_pieces(lines)) == [f"{line}\n" for line in lines]

@@ -147,3 +147,47 @@ def test_the_recipe_is_complete() -> None:
     known = load_recipe("wikitext2-lstmn")
     assert known.task == "language-model"
     assert known.training_settings().label_smoothing == 0.0
+
+
+def gpt2_recipe(folder: Path, **data: Any):
+    values = recipe(folder).resolved()
+    values["data"] |= {"tokenizer": "char", "chunk": 8, "context": 0, **data}
+    values["model"] = {"preset": "gpt2:tiny", "size": 8, "hidden_size": 16, "heads": 2, "layers": 1, "context": 8}
+    return from_values(values, "test")
+
+
+def test_a_gpt2_goes_from_its_recipe_to_its_verbs_and_an_interruption_changes_nothing(tmp_path: Path) -> None:
+    wanted = gpt2_recipe(tmp_path)
+    run, _ = runner.train(wanted, tmp_path / "whole")
+    runner.train(wanted, tmp_path / "parts", watcher=StopsAfter(4))
+    again, _ = runner.resume(tmp_path / "parts")
+    whole, parts = (checkpoints.load_tensors(known.checkpoint("last") / checkpoints.WEIGHTS) for known in (run, again))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    evaluated = [
+        json.loads(CliRunner().invoke(app, ["evaluate", str(run.folder), "--json", *stride]).stdout)
+        for stride in ([], ["--stride", "4"], ["--stride", "1"])
+    ]
+    assert evaluated[0] == evaluated[1] != evaluated[2]
+    assert evaluated[0]["tokens"] == 2 * len("\n".join(LINES) + "\n")  # every character of two files, and nothing else
+    assert CliRunner().invoke(app, ["generate", str(run.folder), "the  cat"]).stdout.startswith("the  cat")
+
+
+def test_a_training_example_must_fit_into_the_context(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"data\.chunk 8 make 9 tokens, but the model holds 8"):
+        runner.train(gpt2_recipe(tmp_path, context=1), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_stride_is_not_for_models_that_read_on(trained: Path) -> None:
+    with pytest.raises(UsageError, match="leave it out"):
+        runner.evaluate(trained, stride=3)
+
+
+@pytest.mark.parametrize("name", ["shakespeare-gpt2", "wikitext2-gpt2"])
+def test_the_gpt2_recipes_fill_their_windows(name: str) -> None:
+    from regard.families import resolve
+
+    known = load_recipe(name)
+    _, config = resolve(known.model, vocabulary=100)
+    assert known.data["chunk"] + known.data["context"] == config.context
+    assert known.training_settings().label_smoothing == 0.0

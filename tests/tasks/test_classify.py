@@ -204,7 +204,7 @@ def flat_task(folder: Path, place: Path) -> tuple[Flat, Classification]:
     recipe = from_values(values(folder), "test")
     recipe.data["max_length"] = 6
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(families, "resolve", lambda section, **known: ("flat", FlatConfig(**known)))
+        patch.setattr(families, "resolve", lambda section, offered, **known: ("flat", FlatConfig(**known)))
         patch.setattr(families, "build_model", lambda family, config: Flat(config))
         model, task = classify.prepare(recipe, Run.create(place, recipe.resolved()), None)
     assert isinstance(model, Flat)

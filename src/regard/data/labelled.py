@@ -1,7 +1,8 @@
 """Labelled texts from tables, one at a time: `.jsonl`, `.tsv`, `.csv` (each also .gz) or `.parquet`.
 
-TSV and CSV files begin with a header. A label is a text or a whole number. Rows with an empty or overlong text are left
-out and counted; a row without a label, or without one of the columns, is an error that names its place.
+TSV and CSV files begin with a header. A label is a text or a whole number. A row may hold a pair of texts. Rows with an
+empty or overlong text are left out and counted; a row without a label, or without one of the columns, is an error that
+names its place.
 """
 
 import csv
@@ -23,20 +24,28 @@ Row = tuple[str, dict[str, Any]]  # its place and its columns
 
 @dataclass(frozen=True)
 class Labelled:
-    """A text, what it is, and where it was found."""
+    """A text or a pair of texts, what it is, and where it was found."""
 
     text: str
     label: str
     place: str = ""
+    second: str | None = None
 
 
 def read_labelled(
-    path: str | Path, *, text_column: str = "text", label_column: str = "label", skipped: Counter[str] | None = None
+    path: str | Path,
+    *,
+    text_column: str = "text",
+    label_column: str = "label",
+    second_column: str | None = None,
+    form: str | None = None,
+    skipped: Counter[str] | None = None,
 ) -> Iterator[Labelled]:
-    """Stream the labelled texts of a table. A wrong request is an error at once, a fault inside the file when reading
-    arrives at it."""
+    """Stream the labelled texts of a table, or pairs of them. A wrong request is an error at once, a fault inside the
+    file when reading arrives at it."""
     skipped = Counter() if skipped is None else skipped
-    return _labelled(read_rows(path, skipped), str(path), text_column, label_column, skipped)
+    columns = (text_column,) if second_column is None else (text_column, second_column)
+    return _labelled(read_rows(path, skipped, form), str(path), columns, label_column, skipped)
 
 
 def read_texts(path: str | Path, text_column: str = "text", skipped: Counter[str] | None = None) -> Iterator[str]:
@@ -44,12 +53,18 @@ def read_texts(path: str | Path, text_column: str = "text", skipped: Counter[str
     return (_text(columns, text_column, place) for place, columns in read_rows(path, skipped))
 
 
-def read_rows(path: str | Path, skipped: Counter[str] | None = None) -> Iterator[Row]:
-    """The rows of a table, whatever its form; overlong ones are left out and counted."""
+def read_text_pairs(path: str | Path, text_column: str, second_column: str) -> Iterator[tuple[str, str]]:
+    """Pairs of texts, empty ones included."""
+    for place, columns in read_rows(path):
+        yield _text(columns, text_column, place), _text(columns, second_column, place)
+
+
+def read_rows(path: str | Path, skipped: Counter[str] | None = None, form: str | None = None) -> Iterator[Row]:
+    """The rows of a table, in the form its name tells or the one given; overlong ones are left out and counted."""
     path = Path(path).expanduser()
     name = path.name.lower().removesuffix(".gz")
     readers = {".jsonl": _jsonl, ".tsv": _tsv, ".csv": _csv, ".parquet": _parquet}
-    form = next((form for form in FORMS if name.endswith(form)), None)
+    form = form or next((form for form in FORMS if name.endswith(form)), None)
     if not path.is_file():
         raise UsageError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; name a file of labelled texts")
     if form is None or (form == ".parquet" and path.name.lower().endswith(".gz")):
@@ -58,19 +73,19 @@ def read_rows(path: str | Path, skipped: Counter[str] | None = None) -> Iterator
 
 
 def _labelled(
-    rows: Iterator[Row], path: str, text_column: str, label_column: str, skipped: Counter[str]
+    rows: Iterator[Row], path: str, text_columns: tuple[str, ...], label_column: str, skipped: Counter[str]
 ) -> Iterator[Labelled]:
     count = 0
     for place, columns in rows:
-        text = _text(columns, text_column, place)
-        if not text.strip():
+        text, *more = (_text(columns, column, place) for column in text_columns)
+        if not all(part.strip() for part in (text, *more)):
             skipped["empty"] += 1
             continue
-        if len(text) > LONGEST_TEXT:
+        if max(map(len, (text, *more))) > LONGEST_TEXT:
             skipped["too long"] += 1
             continue
         count += 1
-        yield Labelled(text, _label(columns, label_column, place), place)
+        yield Labelled(text, _label(columns, label_column, place), place, more[0] if more else None)
     if count == 0:
         told = ", ".join(f"{number} {why}" for why, number in skipped.items()) or "it is empty"
         raise RegardError(f"{path}: no usable text ({told}); check that this is the right file")

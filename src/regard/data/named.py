@@ -5,6 +5,9 @@ Layout of the data folder:
     multi30k/raw/{train,val,test_2016_flickr}.{en,de,fr,cs}.gz
     multi30k/tok/{train,val,test_2016_flickr}.lc.norm.tok.{en,de,fr,cs}.gz
     imdb/{train,test}.jsonl.gz
+    sst2/{train,dev,test}.tsv.gz
+    mrpc/msr_paraphrase_{train,test}.txt.gz
+    fashion_mnist/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz
 """
 
 import gzip
@@ -17,6 +20,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from regard.data.download import check_sha256, fetch
+from regard.data.fashion_mnist import fashion_mnist
+from regard.data.glue import mrpc, sst2
+from regard.data.images import LabelledImage
 from regard.data.imdb import imdb
 from regard.data.labelled import Labelled
 from regard.data.pairs import Pair
@@ -101,9 +107,10 @@ def _corpus(folder: str | Path, split: str, count: int | None = None, seed: int 
     return iter(corpus(split, count=count, seed=seed))
 
 
-# By what they hold: pairs of sentences, and texts with labels.
+# By what they hold: pairs of sentences, texts with labels, and pictures with labels.
 NAMED: dict[str, Callable[..., Iterator[Pair]]] = {"multi30k": multi30k, "corpus": _corpus, "reversal": reversal}
-NAMED_LABELLED: dict[str, Callable[..., Iterator[Labelled]]] = {"imdb": imdb}
+NAMED_LABELLED: dict[str, Callable[..., Iterator[Labelled]]] = {"imdb": imdb, "sst2": sst2, "mrpc": mrpc}
+NAMED_IMAGES: dict[str, Callable[..., Iterator[LabelledImage]]] = {"fashion_mnist": fashion_mnist}
 
 
 def named(name: str, folder: str | Path, split: str, **options: object) -> Iterator[Pair]:
@@ -114,6 +121,11 @@ def named(name: str, folder: str | Path, split: str, **options: object) -> Itera
 def named_labelled(name: str, folder: str | Path, split: str, **options: object) -> Iterator[Labelled]:
     """The labelled texts of a split of a named data set."""
     return _open(NAMED_LABELLED, "labelled texts", name, folder, split, options)
+
+
+def named_images(name: str, folder: str | Path, split: str, **options: object) -> Iterator[LabelledImage]:
+    """The labelled pictures of a split of a named data set."""
+    return _open(NAMED_IMAGES, "labelled pictures", name, folder, split, options)
 
 
 def _open(

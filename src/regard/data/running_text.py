@@ -3,6 +3,7 @@
 Layout of the data folder:
 
     wikitext2/wiki.{train,valid,test}.tokens.gz
+    tiny_shakespeare/input.txt.gz
 
 Lines are kept as they are, empty ones too: in running text the end of a line is something to predict. Only lines
 without an end in sight (see regard.data.parallel.MAX_LINE_CHARACTERS) are left out, and counted.
@@ -15,6 +16,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from regard.data.download import check_sha256, fetch
 from regard.data.named import data_folder
@@ -25,6 +27,17 @@ from regard.files import whole_file
 SPLITS = ("train", "valid", "test")
 WIKITEXT2_URL = "https://wikitext.smerity.com/wikitext-2-v1.zip"
 WIKITEXT2_SHA256 = "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c"
+SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+SHAKESPEARE_CUT = 1_003_854  # of 1,115,394 characters: nine tenths
+
+
+class Part(NamedTuple):
+    """The characters of a file from `first` up to `last`, ends of lines counted; a line that is cut still ends."""
+
+    path: Path
+    first: int = 0
+    last: int | None = None  # None: to the end of the file
 
 
 def wikitext2(folder: str | Path, split: str) -> Path:
@@ -50,11 +63,41 @@ def _fetch_wikitext2(folder: Path) -> None:
                 file.write(gzip.compress(archive.read(f"wikitext-2/wiki.{split}.tokens"), mtime=0))
 
 
-NAMED_TEXTS: dict[str, Callable[[str | Path, str], Path]] = {"wikitext2": wikitext2}
+def shakespeare(folder: str | Path, split: str) -> Part:
+    """Tiny Shakespeare: 1,115,394 characters of plays, in the public domain.
+
+    It has no official split. By custom the first nine tenths are for training and the rest for validation, on which
+    the losses one reads of are measured; nothing is left for a test.
+    """
+    path = Path(folder) / "tiny_shakespeare" / "input.txt.gz"
+    if split == "test":
+        raise UsageError(
+            "shakespeare has no test split: by custom its last tenth is for validation; "
+            "use the split valid and say that the best checkpoint was chosen by it"
+        )
+    if not path.exists():
+        _fetch_shakespeare(path)
+    return Part(path, last=SHAKESPEARE_CUT) if split == "train" else Part(path, first=SHAKESPEARE_CUT)
 
 
-def named_text(name: str, folder: str | Path | None, split: str) -> Path:
-    """The file of one split of a named data set; it is downloaded if it is not there."""
+def _fetch_shakespeare(path: Path) -> None:
+    try:
+        content = b"".join(fetch(SHAKESPEARE_URL))  # one megabyte
+        check_sha256(hashlib.sha256(content).hexdigest(), SHAKESPEARE_SHA256, SHAKESPEARE_URL)
+    except RegardError as error:
+        raise RegardError(f"{error} (or put the text at {path} yourself)") from error
+    with whole_file(path) as file:
+        file.write(gzip.compress(content, mtime=0))
+
+
+NAMED_TEXTS: dict[str, Callable[[str | Path, str], Path | Part]] = {
+    "wikitext2": wikitext2,
+    "shakespeare": shakespeare,
+}
+
+
+def named_text(name: str, folder: str | Path | None, split: str) -> Path | Part:
+    """Where one split of a named data set lies; it is downloaded if it is not there."""
     if name not in NAMED_TEXTS:
         raise UsageError(f"unknown text data set {name!r}; choose one of {', '.join(NAMED_TEXTS)}")
     return NAMED_TEXTS[name](data_folder(folder), split)
@@ -68,12 +111,22 @@ def existing(path: str | Path) -> Path:
     return path
 
 
-def text_lines(paths: Sequence[str | Path], skipped: Counter[str] | None = None) -> Iterator[str]:
+def text_lines(paths: Sequence[str | Path | Part], skipped: Counter[str] | None = None) -> Iterator[str]:
     """The lines of all files, one file after the other."""
     skipped = Counter() if skipped is None else skipped
     for path in paths:
-        for line in read_lines(path):
-            if line is None:
-                skipped["too long"] += 1
-            else:
-                yield line
+        yield from _lines(path if isinstance(path, Part) else Part(Path(path)), skipped)
+
+
+def _lines(part: Part, skipped: Counter[str]) -> Iterator[str]:
+    start = 0  # of the line, counted in characters
+    for line in read_lines(part.path):
+        if line is None:
+            skipped["too long"] += 1
+            continue
+        end = start + len(line) + 1
+        if part.last is not None and start >= part.last:
+            return
+        if end > part.first:
+            yield line[max(0, part.first - start) : None if part.last is None else part.last - start]
+        start = end

@@ -1,7 +1,10 @@
 """A text corpus as one stream of tokens on disk, memory-mapped, and the plan by which it is read in chunks.
 
-tokens       uint32: an end-of-line token, then the tokens of every line, each line with its end
+tokens       uint32: an end token, then the tokens of every line, each line with its end
 report.json  how many lines, words and tokens there are, and what was left out
+
+For a tokenizer to which blanks are tokens like others (bytes, char) the end of a line is such a token too, and the text
+comes back from the stream to the last character.
 
 A chunk is `chunk` tokens to predict, with up to `context` tokens before them that are only read. What a model knows at
 a chunk is made anew from that context by the weights of the moment, so a training step depends on the weights and its
@@ -22,7 +25,8 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
 from regard.files import whole_folder
 
-ENCODE_AT_ONCE = 4096
+ENCODE_AT_ONCE = 4096  # texts
+PIECE_CHARACTERS = 1 << 14  # of running text encoded as one string, about
 
 
 def count_words(lines: Iterable[str]) -> int:
@@ -30,8 +34,27 @@ def count_words(lines: Iterable[str]) -> int:
     return sum(len(line.split()) + 1 for line in lines)
 
 
+def running_pieces(lines: Iterable[str]) -> Iterator[str]:
+    """Lines as running text, each with its end, in pieces whose tokens are those of the whole.
+
+    Byte-level BPE may join blanks, ends of lines among them, but no blank with a letter behind it: so a text is cut
+    after a line's end that stands alone between two letters. Where there is none for very long it is cut at any line.
+    """
+    piece: list[str] = []
+    size = 0
+    for line in lines:
+        between_letters = piece and piece[-1][-1:].strip() and line[:1].strip()
+        if between_letters or size > PIECE_CHARACTERS:
+            yield "\n".join(piece) + "\n"
+            piece, size = [], 0
+        piece.append(line)
+        size += len(line) + 1
+    if piece:
+        yield "\n".join(piece) + "\n"
+
+
 class TokenStream:
-    """`stream[a:b]` are tokens. Token 0 ends a line that was not there, so that the first real token has a past."""
+    """`stream[a:b]` are tokens. Token 0 ends a text that was not there, so that the first real token has a past."""
 
     def __init__(self, folder: Path):
         try:
@@ -63,13 +86,16 @@ def write_stream(
     """Write the stream into `folder`, all or nothing, and open it."""
     skipped = Counter() if skipped is None else skipped
     report = dict.fromkeys(("lines", "words", "tokens", "unknown"), 0)
-    rest = iter(lines)
+    exact = tokenizer.keeps_blanks
+    rest = running_pieces(lines) if exact else iter(lines)
+    ends = () if exact else (tokenizer.end,)
     with whole_folder(folder) as part:
         with open(part / "tokens", "wb") as file:
             file.write(np.uint32(tokenizer.end).tobytes())
             while some := list(islice(rest, ENCODE_AT_ONCE)):
-                tokens = np.array([t for line in tokenizer.encode_all(some) for t in (*line, tokenizer.end)], np.uint32)
+                tokens = np.array([t for text in tokenizer.encode_all(some) for t in (*text, *ends)], np.uint32)
                 file.write(tokens.tobytes())
+                some = [line for piece in some for line in piece.removesuffix("\n").split("\n")] if exact else some
                 report["lines"] += len(some)
                 report["words"] += count_words(some)
                 report["tokens"] += len(tokens)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from regard.data.batching import TokenBatches
 from regard.data.documents import Encoded, WordEncoder, read_document
+from regard.data.frames import Frame
 from regard.data.labelled import Labelled
-from regard.errors import RegardError
+from regard.errors import RegardError, UsageError
 from regard.files import whole_folder
 
 Items = NDArray[np.int64]
@@ -65,12 +66,14 @@ def tokenise_documents(
     max_words: int,
     max_sentences: int | None = None,
     max_length: int | None = None,
+    frame: Frame | None = None,
     skipped: Counter[str] | None = None,
 ) -> TokenDocuments:
     """Write the documents into `folder`, all or nothing, and open it.
 
     Of longer documents the first `max_sentences` sentences or `max_length` tokens are kept; how many were cut is
-    counted. A label that has no number is an error that names it and its place.
+    counted. With a `frame` each text or pair of texts becomes one row of it. A label that has no number is an error
+    that names it and its place.
     """
     report = Counter() if skipped is None else skipped
     offsets, numbers = [(0, 0)], []
@@ -79,14 +82,15 @@ def tokenise_documents(
             tokens, lengths = (stack.enter_context(open(part / name, "wb")) for name in ("tokens", "lengths"))
             for known in texts:
                 number = label_number(known, labels)
-                words = read_document(known.text, max_words).words()
-                whole = encoder.encode(words[:max_sentences])
-                document = cut(whole, max_length)
+                if frame is not None:
+                    document, was_cut = frame.encode(known.text, known.second)
+                    cuts = [f"cut to {frame.max_length} tokens"] * was_cut
+                else:
+                    document, cuts = _encoded(known, encoder, max_words, max_sentences, max_length)
                 if len(document.tokens) == 0:
                     report["without a word"] += 1
                     continue
-                report[f"cut to {max_sentences} sentences"] += len(words) > len(words[:max_sentences])
-                report[f"cut to {max_length} tokens"] += len(document.tokens) < len(whole.tokens)
+                report.update(cuts)
                 tokens.write(document.tokens.astype(np.uint32).tobytes())
                 lengths.write(document.lengths.astype(np.uint32).tobytes())
                 offsets.append((offsets[-1][0] + len(document.tokens), offsets[-1][1] + len(document.lengths)))
@@ -99,6 +103,19 @@ def tokenise_documents(
         kept = {"kept": len(numbers), **{why: count for why, count in report.items() if count}}
         (part / "report.json").write_text(json.dumps(kept), "utf-8")
     return TokenDocuments(folder)
+
+
+def _encoded(
+    known: Labelled, encoder: WordEncoder, max_words: int, max_sentences: int | None, max_length: int | None
+) -> tuple[Encoded, list[str]]:
+    """A document, and how it was cut."""
+    if known.second is not None:
+        raise UsageError(f"{known.place}: a pair of texts needs a model that reads pairs, such as a BERT")
+    words = read_document(known.text, max_words).words()
+    whole = encoder.encode(words[:max_sentences])
+    document = cut(whole, max_length)
+    cuts = [f"cut to {max_sentences} sentences"] * (len(words) > len(words[:max_sentences]))
+    return document, cuts + [f"cut to {max_length} tokens"] * (len(document.tokens) < len(whole.tokens))
 
 
 def label_number(known: Labelled, labels: dict[str, int]) -> int:

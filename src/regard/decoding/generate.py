@@ -11,7 +11,7 @@ from regard.data.batching import in_order_of_length
 from regard.decoding.beam import beam_search
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
-from regard.decoding.stepwise import Choose, decode_stepwise, greedy, sampler
+from regard.decoding.stepwise import Choose, Stopped, decode_stepwise, greedy, sampler
 
 
 def generate(
@@ -23,11 +23,13 @@ def generate(
     pad: int,
     numbers: Sequence[int] | None = None,
     finished: Callable[[int], None] | None = None,
+    stopped: Stopped | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses for each source, the best first.
 
     `numbers` are the sources' places in a larger input, from which their random draws follow (default: 0, 1, 2, ...).
-    `finished` is told how many sentences were done each time.
+    `finished` is told how many sentences were done each time. `stopped`, asked after every token with the number of
+    its source, may end a sentence early; a beam search, which keeps several, does not ask.
     """
     numbers = range(len(sources)) if numbers is None else numbers
     device = next(model.parameters()).device
@@ -37,7 +39,8 @@ def generate(
         for items in in_order_of_length([len(source) for source in sources], budget):
             batch = padded([sources[item] for item in items], pad).to(device)
             limits = [settings.limit(len(sources[item])) for item in items]
-            found = _search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items])
+            ask = None if stopped is None else _among(stopped, items.tolist())
+            found = _search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items], ask)
             for item, hypotheses in zip(items, found, strict=True):
                 results[item] = hypotheses
             if finished is not None:
@@ -63,6 +66,7 @@ def _search(
     limits: list[int],
     settings: Decoding,
     numbers: Sequence[int],
+    stopped: Stopped | None,
 ) -> list[list[Hypothesis]]:
     penalty = settings.length_penalty
     if settings.num_beams > 1:
@@ -70,7 +74,12 @@ def _search(
     choose: Choose = greedy
     if settings.do_sample:
         choose = sampler(numbers, settings.seed, settings.temperature, settings.top_k, settings.top_p)
-    return decode_stepwise(model, batch, vocabulary, limits, choose, length_penalty=penalty)
+    return decode_stepwise(model, batch, vocabulary, limits, choose, length_penalty=penalty, stopped=stopped)
+
+
+def _among(stopped: Stopped, items: Sequence[int]) -> Stopped:
+    """The same question about a batch: sentence i of it is item `items[i]` of all."""
+    return lambda sentence, tokens: stopped(items[sentence], tokens)
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> Tensor:

@@ -11,6 +11,8 @@ from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, take_rows
 
 Choose = Callable[[Float[Tensor, "rows vocabulary"], list[int]], Int[Tensor, "rows"]]
 """Picks a token for each row; the list says which sentence each row is."""
+Stopped = Callable[[int, list[int]], bool]
+"""Told after every token which sentence it is and what is written of it; True ends the sentence there."""
 
 
 @torch.inference_mode()
@@ -22,6 +24,7 @@ def decode_stepwise(
     choose: Choose,
     *,
     length_penalty: float = 1.0,
+    stopped: Stopped | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis per sentence. Finished sentences leave the batch."""
     device = source.device
@@ -44,10 +47,11 @@ def decode_stepwise(
             ended = token == vocabulary.end
             if not ended:
                 written[sentence].append(token)
-            if ended or len(written[sentence]) >= limits[sentence]:
+            done = ended or (stopped is not None and stopped(sentence, written[sentence]))
+            if done or len(written[sentence]) >= limits[sentence]:
                 length = len(written[sentence]) + ended
                 score = totals[sentence] / length**length_penalty
-                results[sentence] = [Hypothesis(written[sentence], totals[sentence], score, ended)]
+                results[sentence] = [Hypothesis(written[sentence], totals[sentence], score, done)]
             else:
                 keep.append(row)
         if len(keep) < len(live):

@@ -15,7 +15,11 @@ from regard.training.settings import Training
 TASKS = {
     "translate": "regard.recipes.jobs.translate",
     "classify": "regard.recipes.jobs.classify",
+    "classify-images": "regard.recipes.jobs.classify_images",
     "language-model": "regard.recipes.jobs.language_model",
+    "bidirectional-lm": "regard.recipes.jobs.bidirectional_lm",
+    "tag": "regard.recipes.jobs.tag",
+    "mask-fill": "regard.recipes.jobs.mask_fill",
     "algorithm": "regard.recipes.jobs.algorithm",
 }
 
@@ -27,6 +31,7 @@ class Recipe:
     about: str = ""  # one line for `regard recipes`
     result: str = ""  # what to expect of it, measured
     task: str = "translate"
+    start: str | None = None  # a run or checkpoint to begin with: its tokenizer, and its weights where they fit
     data: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)

@@ -29,9 +29,10 @@ class ClassificationScores:
     accuracy: float
     accuracy_interval: tuple[float, float]  # Wilson, 95 %
     macro_f1: float
-    nll: float  # nats per text
+    nll: float  # nats per text or picture
     labels: dict[str, LabelScores]
     confusion: dict[str, dict[str, int]]  # from the right label to the label given to how often
+    unit: str = "text"  # what was classified
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -40,21 +41,22 @@ class ClassificationScores:
         low, high = self.accuracy_interval
         lines = [
             f"accuracy {100 * self.accuracy:.2f} %  [{100 * low:.2f}, {100 * high:.2f}]",
-            f"macro-F1 {100 * self.macro_f1:.2f} %, NLL {self.nll:.4f} per text, {self.count} texts",
+            f"macro-F1 {100 * self.macro_f1:.2f} %, NLL {self.nll:.4f} per {self.unit}, {self.count} {self.unit}s",
         ]
         for label, known in self.labels.items():
             mistaken = ", ".join(f"{n} as {said}" for said, n in self.confusion[label].items() if said != label and n)
             lines.append(
                 f"{label}: precision {100 * known.precision:.2f} %, recall {100 * known.recall:.2f} %, "
-                f"F1 {100 * known.f1:.2f} %, {known.count} texts" + (f", of which {mistaken}" if mistaken else "")
+                f"F1 {100 * known.f1:.2f} %, {known.count} {self.unit}s"
+                + (f", of which {mistaken}" if mistaken else "")
             )
         return "\n".join(lines)
 
 
 def classification_scores(
-    probabilities: NDArray[np.floating], gold: Sequence[int], labels: Sequence[str]
+    probabilities: NDArray[np.floating], gold: Sequence[int], labels: Sequence[str], unit: str = "text"
 ) -> ClassificationScores:
-    """Scores of `probabilities` [texts, labels] against the numbers of the right labels."""
+    """Scores of `probabilities` [texts or other units, labels] against the numbers of the right labels."""
     right = np.asarray(gold)
     said = probabilities.argmax(axis=1)
     table = np.zeros((len(labels), len(labels)), dtype=np.int64)
@@ -77,6 +79,7 @@ def classification_scores(
         confusion={
             label: dict(zip(labels, row.tolist(), strict=True)) for label, row in zip(labels, table, strict=True)
         },
+        unit=unit,
     )
 
 

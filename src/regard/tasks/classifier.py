@@ -12,12 +12,14 @@ from torch import nn
 
 from regard.attention import attentions, record
 from regard.data.documents import Document, Encoded, WordEncoder, read_document
+from regard.data.frames import Frame, Text
 from regard.data.token_documents import cut
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UsageError
 from regard.tasks.classify import Reading, in_batches, model_files, model_inputs
+from regard.tasks.language_verbs import own_words
 from regard.training import checkpoints
-from regard.views import AttentionMap, Example, attention_page, heatmap, terminal
+from regard.views import AttentionMap, Example, attention_page, heatmap, merge_words, terminal
 from regard.views.document import (
     DocumentMap,
     document_figure,
@@ -49,6 +51,7 @@ class Classified:
     label: str
     probabilities: dict[str, float]
     classifier: "Classifier" = field(repr=False)
+    second: str | None = None  # the other text of a pair
 
     @property
     def probability(self) -> float:
@@ -100,11 +103,12 @@ class Classifier:
         self.config_json = config_json
         self.encoder = WordEncoder(tokenizer)
         self.reads: str = model.reads  # type: ignore[assignment]
+        self.frame = Frame(tokenizer, self.reading.max_length) if getattr(model, "frames", False) else None
 
     def classify(
-        self, texts: str | Sequence[str], *, finished: Callable[[int], None] | None = None
+        self, texts: str | Sequence[Text], *, finished: Callable[[int], None] | None = None
     ) -> list[Classified]:
-        """One result per text, in order."""
+        """One result per text, or per pair of texts, in order."""
         texts = [texts] if isinstance(texts, str) else list(texts)
         results: list[Classified] = []
         for first in range(0, len(texts), TEXTS_AT_ONCE):
@@ -112,15 +116,18 @@ class Classifier:
             results += [self._result(*pair) for pair in zip(part, self.probabilities(part, finished), strict=True)]
         return results
 
-    def _result(self, text: str, row: NDArray[np.float64]) -> Classified:
+    def _result(self, text: Text, row: NDArray[np.float64]) -> Classified:
+        first, second = (text, None) if isinstance(text, str) else text
         if np.isnan(row).any():
-            return Classified(text, "", {}, self)
+            return Classified(first, "", {}, self, second)
         chances = dict(zip(self.labels, row.tolist(), strict=True))
-        return Classified(text, self.labels[int(row.argmax())], chances, self)
+        return Classified(first, self.labels[int(row.argmax())], chances, self, second)
 
-    def probabilities(self, texts: Sequence[str], finished: Callable[[int], None] | None = None) -> NDArray[np.float64]:
+    def probabilities(
+        self, texts: Sequence[Text], finished: Callable[[int], None] | None = None
+    ) -> NDArray[np.float64]:
         """[texts, labels]; a text without a word has a row of NaN."""
-        documents = [self.encode(self.read(text)) for text in texts]
+        documents = [self.row(text) for text in texts]
         found = np.full((len(texts), len(self.labels)), np.nan)
         full = np.array([index for index, known in enumerate(documents) if len(known.tokens)], dtype=np.int64)
         if len(full) == 0:
@@ -139,6 +146,14 @@ class Classifier:
     def read(self, text: str) -> Document:
         """The sentences and words of a text."""
         return read_document(text, self.reading.max_words)
+
+    def row(self, text: Text) -> Encoded:
+        """A text, or a pair of texts, as the model reads it."""
+        if self.frame is not None:
+            return self.frame.encode(*((text,) if isinstance(text, str) else text))[0]
+        if not isinstance(text, str):
+            raise UsageError("this classifier reads one text, not a pair of them")
+        return self.encode(self.read(text))
 
     def encode(self, document: Document) -> Encoded:
         encoded = self.encoder.encode(document.words())
@@ -180,15 +195,15 @@ class Classifier:
         counts = np.array([len(tokens) for tokens in self.encoder.tokens(words)])
         return np.add.reduceat(row[: counts.sum()].astype(np.float64), counts.cumsum() - counts)
 
-    def look_tokens(self, text: str) -> tuple[AttentionMap, ...]:
+    def look_tokens(self, text: Text) -> tuple[AttentionMap, ...]:
         """Every attention of a model that reads one row of tokens, as maps from token to token."""
-        encoded = self.encode(self.read(text))
+        encoded = self.row(text)
         if not len(encoded.tokens):
             raise UsageError("there is nothing to look at in a text without a word")
         with torch.inference_mode(), record(self.model) as tape:
             self.model(self._inputs([encoded]))
         pieces = tuple(self.tokenizer.pieces(encoded.tokens.tolist()))
-        words = tuple(self.tokenizer.words(encoded.tokens.tolist()))
+        words = tuple(own_words(self.tokenizer.words(encoded.tokens.tolist())))
         over_tokens = getattr(self.model, "over_tokens", lambda weights: weights)
         maps = []
         for number, name in enumerate(tape, 1):
@@ -200,16 +215,18 @@ class Classifier:
             raise UsageError("this classifier has no attention: there is nothing to look at")
         return tuple(maps)
 
-    def draw(self, text: str, output: str | None, *, colour: bool = False) -> str:
+    def draw(self, text: Text, output: str | None, *, colour: bool = False) -> str:
         """Write the page or picture of a text; what is returned is for the terminal."""
-        if self.reads == "documents":
+        if self.reads == "documents" and isinstance(text, str):
             return self._draw_document(self.look(text), output, colour)
-        *_, last = self.look_tokens(text)
-        said = self.classify(text)[0].label
+        maps = self.look_tokens(text)
+        last = merge_words(maps[-1])
+        said = self.classify([text])[0].label
         if output is None:
             return f"{said}\n\n{terminal(last, colour=colour)}"
         if output.endswith(".html"):
-            attention_page(said, [Example(text, said, maps=(last,))], output)
+            read = text if isinstance(text, str) else " / ".join(text)
+            attention_page(said, [Example(read, said, maps=maps)], output)
         else:
             heatmap(last, path=output)
         return f"{said}\nwrote {output}"

@@ -2,7 +2,8 @@
 
 A model says with its class attribute `reads` what it wants: `documents`, tokens [documents, sentences, words], or
 `tokens`, [batch, length], padded on the right. Called with either it gives logits [batch, labels]. A reader of tokens
-whose attentions keep a window has `over_tokens(weights)`, which places recorded weights by the token looked at.
+with `frames = True` gets rows [CLS] a [SEP], and pairs of texts as [CLS] a [SEP] b [SEP]. One whose attentions keep a
+window has `over_tokens(weights)`, which places recorded weights by the token looked at.
 """
 
 import json
@@ -36,14 +37,15 @@ WORDS_AT_ONCE = 1 << 15  # padded words per batch when nothing is learnt; change
 class ClassificationData:
     """The `data` section of a classification recipe: a named data set, or files of one's own."""
 
-    name: str | None = None  # imdb
+    name: str | None = None  # imdb, sst2 or mrpc
     options: dict[str, Any] = field(default_factory=dict)  # of the named data set
     train: tuple[str, ...] = ()  # .jsonl, .tsv, .csv (each also .gz) or .parquet; several are read one after the other
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     text_column: str = "text"
+    second_column: str | None = None  # of the other text, where pairs are classified
     label_column: str = "label"
-    tokenizer: str = "word"  # word, bpe, unigram or wordpiece
+    tokenizer: str = "word"  # word, bpe, unigram, wordpiece or bert
     vocabulary: int = 20_000  # tokens
     lowercase: bool = True
     max_words: int = MAX_WORDS  # of a sentence; longer ones are read as several
@@ -66,7 +68,11 @@ class ClassificationData:
             return named_labelled(self.name, data_folder(folder), split, **self.options)
         if not files:
             raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
-        columns = {"text_column": self.text_column, "label_column": self.label_column}
+        columns: dict[str, Any] = {
+            "text_column": self.text_column,
+            "second_column": self.second_column,
+            "label_column": self.label_column,
+        }
         return chain.from_iterable([read_labelled(file, **columns, skipped=skipped) for file in files])
 
 

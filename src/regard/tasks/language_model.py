@@ -7,7 +7,8 @@ A language model offers three things:
     model.output_weight                              [vocabulary, size]: what states are compared with
     model.logits(states)                             their inner products
 
-Reading a text in pieces must say the same as reading it at once.
+and a model that can hold only so many tokens at once says how many in `model.context`. Reading a text in pieces must
+say the same as reading it at once.
 """
 
 import json
@@ -15,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from torch.nn import functional as F
 
 from regard.attention.masks import real_tokens
 from regard.data.batching import Place
-from regard.data.running_text import SPLITS, existing, named_text, text_lines
+from regard.data.running_text import SPLITS, Part, existing, named_text, text_lines
 from regard.data.streams import ChunkBatches, TokenStream
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import padded
@@ -43,11 +45,11 @@ TOKENS_AT_ONCE = 1024  # read together in an evaluation; changes speed, never re
 class TextData:
     """The `data` section of a language-model recipe: a named data set, or text files of one's own."""
 
-    name: str | None = None  # wikitext2
+    name: str | None = None  # wikitext2 or shakespeare
     train: tuple[str, ...] = ()  # text files, read one after the other; .gz too
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
-    tokenizer: str = "bpe"  # bpe, unigram, wordpiece or word
+    tokenizer: str = "bpe"  # bpe, unigram, wordpiece or word, line by line; bytes or char, to the last character
     vocabulary: int = 8000
     lowercase: bool = False
     chunk: int = 32  # tokens a training example predicts
@@ -58,7 +60,7 @@ class TextData:
             if getattr(self, name) < least:
                 raise UsageError(f"data.{name} is {getattr(self, name)} but must be at least {least}")
 
-    def files(self, split: str, folder: str | Path | None) -> list[Path]:
+    def files(self, split: str, folder: str | Path | None) -> list[Path | Part]:
         """Where the text of a split lies."""
         if split not in SPLITS:
             raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
@@ -137,7 +139,8 @@ class LanguageModelling:
         return Loss(total, nll.sum(), int(real.sum()))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        nll = stream_nll(model, self.valid, self.tokenizer.pad, lanes=VALIDATION_LANES)
+        stride = context_of(model)  # windows side by side: quick, and how others measure
+        nll = text_nll(model, self.valid, self.tokenizer.pad, stride=stride, lanes=VALIDATION_LANES)
         return {
             "nll": nll / len(self.valid),
             "perplexity": safe_exp(nll / len(self.valid)),
@@ -160,6 +163,56 @@ def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> d
         "tokenizer.json": tokenizer.to_json(),
         "generation_config.json": json.dumps(asdict(decoding), indent=1),
     }
+
+
+def context_of(model: nn.Module) -> int | None:
+    """The most tokens the model can hold at once; None: it carries its past on and on."""
+    return getattr(model, "context", None)
+
+
+def text_nll(
+    model: nn.Module,
+    stream: TokenStream,
+    pad: int,
+    *,
+    stride: int | None = None,
+    lanes: int = 1,
+    finished: Finished = None,
+) -> float:
+    """Negative log-likelihood of every token of a stream, in nats, as the kind of model allows.
+
+    One with a limited context is asked window by window, each `stride` tokens after the one before (half a window
+    unless given); any other reads on and on, in `lanes` places at once.
+    """
+    context = context_of(model)
+    if context is not None:
+        return windows_nll(model, stream, pad, context, max(1, context // 2) if stride is None else stride, finished)
+    if stride is not None:
+        raise UsageError(f"a stride of {stride} is for models with a limited context; this one reads on: leave it out")
+    return stream_nll(model, stream, pad, lanes, finished)
+
+
+def windows_nll(
+    model: nn.Module, stream: TokenStream, pad: int, context: int, stride: int, finished: Finished = None
+) -> float:
+    """The stream in windows of `context` tokens that begin `stride` tokens apart, each token asked for once.
+
+    So a token knows at least `context - stride` tokens before it, unless the text begins later than that.
+    """
+    if not 1 <= stride <= context:
+        raise UsageError(f"a stride of {stride} must be at least 1 and at most the {context} tokens of the context")
+    device = next(model.parameters()).device
+    last = max(0, math.ceil((len(stream) - context) / stride)) * stride
+    total, at_once = 0.0, max(1, TOKENS_AT_ONCE // context)
+    begin = iter(range(0, last + 1, stride))
+    while begins := list(islice(begin, at_once)):
+        told = [stream[first : min(first + context, len(stream))] for first in begins]
+        said = [stream[first + 1 : first + context + 1] for first in begins]
+        known = [context - stride if first else 0 for first in begins]  # asked for in the window before
+        new = [[pad] * count + goal[count:] for count, goal in zip(known, said, strict=True)]
+        rows = rows_nll(model, padded(told, pad).to(device), padded(new, pad).to(device), pad, finished)
+        total += float(rows.sum())
+    return total
 
 
 def stream_nll(model: Any, stream: TokenStream, pad: int, lanes: int = 1, finished: Finished = None) -> float:

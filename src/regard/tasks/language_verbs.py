@@ -1,25 +1,25 @@
 """The verbs of a trained language model: generate, score, perplexity, look."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from regard.attention import attentions, record
-from regard.attention.masks import real_tokens
 from regard.data.batching import in_order_of_length
 from regard.data.streams import TokenStream, count_words
-from regard.data.tokenizer import Tokenizer
+from regard.data.tokenizer import NO_TOKEN, Tokenizer
 from regard.decoding.generate import evaluating, generate, padded
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
-from regard.tasks.language_model import Finished, model_files, rows_nll, safe_exp, stream_nll
+from regard.tasks.continuation import Continuation, Listener, cut
+from regard.tasks.language_model import Finished, context_of, model_files, rows_nll, safe_exp, text_nll
 from regard.training import checkpoints
 from regard.views import Example, attention_page, merge_words, terminal
 from regard.views.maps import AttentionMap
@@ -38,10 +38,20 @@ class Generated:
     score: float  # log p / length ** length_penalty of the continuation
     tokens: list[int] = field(repr=False)  # of the continuation
     model: "LanguageModel" = field(repr=False)
+    nbest: tuple["Generated", ...] = field(default=(), repr=False)  # all that were asked for, this one first
 
     @cached_property
     def attention(self) -> tuple[AttentionMap, ...]:
         return self.model.look(self.text)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A prompt, how it comes back from its tokens, and what the model is told of it."""
+
+    prompt: str
+    text: str
+    tokens: list[int]
 
 
 @dataclass(frozen=True)
@@ -82,40 +92,9 @@ class TextEvaluation:
     def told(self) -> str:
         return (
             f"perplexity {self.word_perplexity:.2f} per word ({self.words:,} words, the ends of lines included), "
-            f"{self.token_perplexity:.2f} per token ({self.tokens:,} tokens, {self.unknown:,} of them unknown)"
+            f"{self.token_perplexity:.2f} per token ({self.tokens:,} tokens, {self.unknown:,} of them unknown), "
+            f"{self.nll / self.tokens:.4f} nats per token"
         )
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The state of a search: what the model carries, and the last token of each prompt, which it has not read yet."""
-
-    carried: Any
-    last: Tensor
-
-
-class Continuation(nn.Module):
-    """A language model as a decoder (regard.decoding.protocol.Decoder) whose source is the prompt.
-
-    Every search begins with one and the same start token; here it stands for the last token of the prompt.
-    """
-
-    def __init__(self, model: nn.Module, tokenizer: Tokenizer):
-        super().__init__()
-        self.model: Any = model
-        self.begin, self.pad = tokenizer.start, tokenizer.pad
-
-    def start(self, source: Tensor) -> Reading:
-        real = real_tokens(source, self.pad)
-        places = torch.arange(source.shape[1], device=source.device)
-        last = torch.where(real, places, -1).amax(1, keepdim=True)
-        _, carried = self.model.read(source.scatter(1, last, self.pad))
-        return Reading(carried, source.gather(1, last).squeeze(1))
-
-    def step(self, tokens: Tensor, state: Reading) -> tuple[Tensor, Reading]:
-        tokens = torch.where(tokens == self.begin, state.last, tokens)
-        states, carried = self.model.read(tokens[:, None], state.carried)
-        return self.model.logits(states[:, -1]), Reading(carried, state.last)
 
 
 class LanguageModel:
@@ -124,7 +103,8 @@ class LanguageModel:
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
         self.model, self.tokenizer, self.decoding = model.eval(), tokenizer, decoding
         self.config_json = config_json
-        self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=(tokenizer.pad, tokenizer.start))
+        never = {tokenizer.pad, tokenizer.start} - {tokenizer.end, NO_TOKEN}
+        self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=tuple(never))
 
     @property
     def device(self) -> torch.device:
@@ -142,54 +122,122 @@ class LanguageModel:
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
+        num_return_sequences: int = 1,
+        batch_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        first_number: int = 0,
+        streamed: Callable[[str], None] | None = None,
+        finished: Finished = None,
     ) -> list[Generated]:
-        """Each prompt with the rest of its line; what is not given comes from the checkpoint's own settings.
+        """Each prompt and how it goes on; what is not given comes from the checkpoint's own settings.
 
-        An empty prompt is the beginning of a line.
+        A text ends where its line does, or, if line ends are characters like others to the tokenizer, where the model
+        says so; and before the first of the strings in `stop`. An empty prompt is the beginning of a text.
+        `num_return_sequences` asks for so many samples, or best hypotheses of a beam, in `.nbest`. `first_number` is
+        the place of the first prompt in a larger input: samples depend on it. `streamed` is told a single text part
+        by part while it is made (by a beam search: at its end).
         """
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
+        if do_sample is None and num_beams is not None:
+            do_sample = False  # whoever asks for beams, or for the one of greedy decoding, does not want to draw
         given: dict[str, Any] = {
-            "num_beams": num_beams if not do_sample else 1,
+            "num_beams": 1 if do_sample and num_beams is None else num_beams,
             "length_penalty": length_penalty,
-            "max_new_tokens": max_new_tokens or self.decoding.max_new_tokens or NEW_TOKENS,
+            "max_new_tokens": self.decoding.max_new_tokens or NEW_TOKENS if max_new_tokens is None else max_new_tokens,
             "do_sample": do_sample,
             "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
             "seed": seed,
+            "batch_tokens": batch_tokens,
         }
         settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
-        told = [[self.tokenizer.end, *self.encode(prompt)[:-1]] for prompt in prompts]
-        decoder = Continuation(self.model, self.tokenizer)
-        found = generate(decoder, told, self.vocabulary, settings, pad=self.tokenizer.pad)
-        return [self._generated(*known) for known in zip(prompts, told, (best[0] for best in found), strict=True)]
+        if num_return_sequences < 1:
+            raise UsageError(f"{num_return_sequences} texts of each prompt are asked for; ask for at least 1")
+        if num_return_sequences > settings.num_beams and not settings.do_sample:
+            raise UsageError(
+                f"{num_return_sequences} texts of each prompt need as many beams, or do_sample to draw them"
+            )
+        if streamed is not None and (len(prompts) != 1 or num_return_sequences != 1):
+            raise UsageError("only a single text can be told while it is made: give one prompt, and ask for one text")
+        draws = num_return_sequences if settings.do_sample else 1
+        begun = [self._begin(prompt) for prompt in prompts for _ in range(draws)]
+        listener = Listener(lambda item, tokens: self._said(begun[item], tokens), stop, streamed)
+        if streamed is not None:
+            streamed(begun[0].text)
+        found = generate(
+            Continuation(self.model, self.tokenizer.start, self.tokenizer.pad),
+            [known.tokens for known in begun],
+            self.vocabulary,
+            settings,
+            pad=self.tokenizer.pad,
+            numbers=[first_number * draws + place for place in range(len(begun))],
+            finished=finished,
+            stopped=listener if stop or streamed else None,
+        )
+        results = []
+        for place in range(0, len(begun), draws):
+            best = [hypothesis for some in found[place : place + draws] for hypothesis in some[:num_return_sequences]]
+            results.append(self._generated(begun[place], best, stop))
+        if streamed is not None:
+            listener.pass_on(results[0].text[len(begun[0].text) :])
+        return results
 
-    def _generated(self, prompt: str, told: list[int], found: Hypothesis) -> Generated:
-        return Generated(prompt, self.decode([*told[1:], *found.tokens]), found.score, found.tokens, self)
+    def _begin(self, prompt: str) -> Begun:
+        """An exact tokenizer's prompt is told as it is, or else after the end of the line before."""
+        tokens = self._tokens(prompt)
+        if not self.tokenizer.keeps_blanks:
+            return Begun(prompt, self.decode(tokens), [self.tokenizer.end, *tokens])
+        return Begun(prompt, prompt, tokens or [self.tokenizer.end])
+
+    def _said(self, begun: Begun, tokens: list[int]) -> str:
+        """What comes after the prompt; blanks between it and the prompt may depend on both."""
+        if self.tokenizer.keeps_blanks:
+            return self.decode(tokens)
+        return self.decode([*begun.tokens[1:], *tokens])[len(begun.text) :]
+
+    def _generated(self, begun: Begun, found: Sequence[Hypothesis], stop: Sequence[str]) -> Generated:
+        nbest = tuple(
+            Generated(begun.prompt, begun.text + cut(self._said(begun, one.tokens), stop), one.score, one.tokens, self)
+            for one in found
+        )
+        nbest[0].nbest = nbest
+        return nbest[0]
 
     def score(self, texts: str | Sequence[str]) -> list[Scored]:
-        """How probable each text is, read from the beginning of a line to the end of one."""
+        """How probable each text is, read from the beginning of a line to the end of one.
+
+        The end of the last line counts, unless the tokenizer keeps every character: then a text is what it is.
+        """
         texts = [texts] if isinstance(texts, str) else list(texts)
         tokens = [self.encode(text) for text in texts]
-        results: list[Scored | None] = [None] * len(texts)
+        log_probability = [0.0] * len(texts)
         pad, end = self.tokenizer.pad, self.tokenizer.end
         with evaluating(self.model), torch.inference_mode():
             for items in in_order_of_length([len(known) for known in tokens], SCORED_TOGETHER):
                 said = padded([tokens[item] for item in items], pad).to(self.device)
-                told = padded([[end, *tokens[item][:-1]] for item in items], pad).to(self.device)
-                for item, nll in zip(items, rows_nll(self.model, told, said, pad).tolist(), strict=True):
-                    words = count_words(texts[item].split("\n"))
-                    results[item] = Scored(texts[item], -nll, len(tokens[item]), words)
-        return [result for result in results if result is not None]
+                told = padded([[end, *tokens[item]][: len(tokens[item])] for item in items], pad).to(self.device)
+                if said.shape[1]:
+                    for item, nll in zip(items, rows_nll(self.model, told, said, pad).tolist(), strict=True):
+                        log_probability[item] = -nll
+        words = [count_words(text.split("\n")) - self.tokenizer.keeps_blanks for text in texts]
+        return [
+            Scored(*known)
+            for known in zip(texts, log_probability, map(len, tokens), (max(1, n) for n in words), strict=True)
+        ]
 
     def perplexity(self, text: str) -> float:
         """Of the text, per word: exp(-log p / (words + lines))."""
         return self.score([text])[0].perplexity
 
-    def evaluate(self, stream: TokenStream, finished: Finished = None) -> TextEvaluation:
-        """One pass over a whole split; each token is predicted from everything before it."""
+    def evaluate(self, stream: TokenStream, finished: Finished = None, stride: int | None = None) -> TextEvaluation:
+        """One pass over a whole split; each token is predicted from everything before it.
+
+        A model with a limited context reads the split in windows that move on by `stride` tokens, half a window unless
+        given: the smaller, the more each token knows, and the longer it takes.
+        """
         with evaluating(self.model), torch.inference_mode():
-            nll = stream_nll(self.model, stream, self.tokenizer.pad, finished=finished)
+            nll = text_nll(self.model, stream, self.tokenizer.pad, stride=stride, finished=finished)
         return TextEvaluation(nll, stream.words, len(stream), stream.report["unknown"])
 
     def look(self, text: str, *, layers: Any = None, heads: Any = None) -> tuple[AttentionMap, ...]:
@@ -197,9 +245,14 @@ class LanguageModel:
 
         The first key is the end of the line before the text. Keys further back than the model's span are zero.
         """
-        tokens = [self.tokenizer.end, *self.encode(text)[:-1]]
+        tokens = [self.tokenizer.end, *self._tokens(text)]
         if len(tokens) == 1:
             raise UsageError("there is nothing to look at in an empty text")
+        context = context_of(self.model)
+        if context is not None and len(tokens) > context:
+            raise UsageError(
+                f"the text has {len(tokens) - 1} tokens, but the model sees {context - 1} of them at once: shorten it"
+            )
         if not attentions(self.model):
             raise UsageError("this model has no attention to look at: it was built with intra_attention: false")
         model: Any = self.model
@@ -207,9 +260,11 @@ class LanguageModel:
         with evaluating(model), torch.inference_mode(), record(model, layers=layers, heads=heads) as tape:
             model.read(told)
         pieces, words = self.tokenizer.pieces(tokens), own_words(self.tokenizer.words(tokens))
+        # Does a token look at itself too (self-attention), or only at what was before it (intra-attention)?
+        itself = any(bool(model.over_tokens(weights)[..., 0, 0].any()) for weights in tape.values())
         return tuple(
             AttentionMap(
-                name=f"intra-attention, layer {model.attention_layer(name)}",
+                name=f"{'self' if itself else 'intra'}-attention, layer {model.attention_layer(name)}",
                 kind="decoder",
                 layer=model.attention_layer(name),
                 weights=model.over_tokens(weights)[0, :, 1:].cpu().numpy(),  # the first key is nobody's query
@@ -218,7 +273,7 @@ class LanguageModel:
                 query_words=tuple(words[1:]),
                 key_words=tuple(words),
                 causal=True,
-                visible=tuple(range(1, len(tokens))),
+                visible=tuple(range(1 + itself, len(tokens) + itself)),
             )
             for name, weights in tape.items()
         )
@@ -236,11 +291,19 @@ class LanguageModel:
         return f"wrote {Path(output)}"
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of every line, each line with its end."""
+        """The tokens of every line, each line with its end; or of the text as it is, if the tokenizer keeps blanks."""
+        if self.tokenizer.keeps_blanks:
+            return self.tokenizer.encode(text)
         return [token for line in self.tokenizer.encode_all(text.split("\n")) for token in (*line, self.tokenizer.end)]
+
+    def _tokens(self, text: str) -> list[int]:
+        """The same, without the end of the last line."""
+        return self.encode(text) if self.tokenizer.keeps_blanks else self.encode(text)[:-1]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of the tokens, with a line break for every end of a line."""
+        if self.tokenizer.keeps_blanks:
+            return self.tokenizer.decode(tokens)
         lines: list[list[int]] = [[]]
         for token in tokens:
             if token == self.tokenizer.end:

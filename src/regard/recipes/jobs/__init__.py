@@ -19,11 +19,12 @@ from regard.training.run import Run
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """What somebody who evaluates may change; None leaves it to the checkpoint. Tasks without a search ignore it."""
+    """What somebody who evaluates may change; None leaves it to the checkpoint. A task ignores what is not for it."""
 
     num_beams: int | None = None
     length_penalty: float | None = None
     replace_unknowns: bool = False  # unknown words by what the attention looks at
+    stride: int | None = None  # how far the windows of a language model with a limited context move
 
 
 class Evaluated(Protocol):

@@ -4,11 +4,13 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
 from regard import families, settings
 from regard.data.documents import WordEncoder, read_document
+from regard.data.frames import Frame
 from regard.data.token_documents import TokenDocuments, label_number, tokenise_documents
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError
@@ -36,12 +38,18 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     training = recipe.training_settings()
     labels = _labels(section, run, data)
     tokenizer = _tokenizer(section, run, data)
-    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), labels=len(labels), pad=tokenizer.pad)
+    known = {"vocabulary": len(tokenizer), "labels": len(labels), "pad": tokenizer.pad}
+    family, config = families.resolve(recipe.model, {"separator": tokenizer.end}, **known)
     torch.manual_seed(training.seed)
     model = families.build_model(family, config)
     reads: str = model.reads  # type: ignore[assignment]
-    train, valid = (_tokenised(split, section, tokenizer, labels, reads, run, data) for split in ("train", "valid"))
-    reading = Reading(section.max_words, section.max_length)
+    frame = None
+    if getattr(model, "frames", False):
+        frame = Frame(tokenizer, min(section.max_length, config.max_length))
+    train, valid = (
+        _tokenised(split, section, tokenizer, labels, reads, frame, run, data) for split in ("train", "valid")
+    )
+    reading = Reading(section.max_words, section.max_length if frame is None else frame.max_length)
     files = model_files(families.config_json(family, config, "classify"), tokenizer, labels, reading)
     return model, Classification(reads, train, valid, training, tokenizer, files, choose_device(training.device))
 
@@ -52,14 +60,16 @@ def evaluate(
     section = settings.build(ClassificationData, recipe.data, "data")
     classifier: Classifier = load_run(run)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
-    # A text of blanks and breaks only has no label to be given: it is left out here as it is in training.
-    known = [text for text in section.texts(split, data) if read_document(text.text).sentences]
-    gold = [label_number(text, numbers) for text in known]
-    if not known:
-        raise RegardError(f"the {split} split has no usable text; check the data section")
+    known = list(section.texts(split, data))
+    texts = [text.text if text.second is None else (text.text, text.second) for text in known]
     with counting("classifying", len(known)) as finished:
-        results = classifier.probabilities([text.text for text in known], finished)
-    return classification_scores(results, gold, classifier.labels)
+        results = classifier.probabilities(texts, finished)
+    # A text of blanks and breaks only has no label to be given: it is left out here as it is in training.
+    usable = np.flatnonzero(~np.isnan(results).any(axis=1))
+    if not len(usable):
+        raise RegardError(f"the {split} split has no usable text; check the data section")
+    gold = [label_number(known[item], numbers) for item in usable]
+    return classification_scores(results[usable], gold, classifier.labels)
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Classifier:
@@ -93,7 +103,8 @@ def _tokenizer(section: ClassificationData, run: Run, data: str | Path | None) -
     """The run's tokenizer, learnt from the words of its training texts the first time."""
     path = run.folder / "data" / "tokenizer.json"
     if not path.exists():
-        documents = (read_document(known.text) for known in section.texts("train", data))
+        found = (text for known in section.texts("train", data) for text in (known.text, known.second) if text)
+        documents = (read_document(text) for text in found)
         texts = (" ".join(words) for document in documents for words in document.words())
         write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
     return Tokenizer.load(path)
@@ -105,6 +116,7 @@ def _tokenised(
     tokenizer: Tokenizer,
     labels: list[str],
     reads: str,
+    frame: Frame | None,
     run: Run,
     data: str | Path | None,
 ) -> TokenDocuments:
@@ -121,6 +133,7 @@ def _tokenised(
         max_words=section.max_words,
         max_sentences=section.max_sentences if reads == "documents" else None,
         max_length=section.max_length if reads == "tokens" else None,
+        frame=frame,
         skipped=skipped,
     )
     run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in documents.report.items()))

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from regard import families, settings
-from regard.data.streams import TokenStream, write_stream
+from regard.data.streams import TokenStream, running_pieces, write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
-from regard.errors import RegardError
+from regard.errors import RegardError, UsageError
 from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
@@ -22,10 +22,13 @@ from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
+EXACT = ("bytes", "char")  # tokenizers to which the end of a line is a token like others
+
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
     section = settings.build(TextData, recipe.data, "data")
     families.check(recipe.model, vocabulary=1)
+    _check_context(section, recipe)
     section.files("train", data), section.files("valid", data)
 
 
@@ -57,7 +60,7 @@ def evaluate(
     model: LanguageModel = load_run(run)
     stream = _stream(split, section, model.tokenizer, Run.open(run), data)
     with counting("reading", len(stream)) as finished:
-        return model.evaluate(stream, finished)
+        return model.evaluate(stream, finished, stride=options.stride)
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> LanguageModel:
@@ -73,11 +76,24 @@ def load(folder: Path, model: nn.Module, config_json: str) -> LanguageModel:
     return LanguageModel(model, tokenizer, decoding, config_json)
 
 
+def _check_context(section: TextData, recipe: Recipe) -> None:
+    """A training example must fit into the context of a model that has one."""
+    _, config = families.resolve(recipe.model, vocabulary=1)
+    context, needed = getattr(config, "context", None), section.context + section.chunk
+    if context is not None and needed > context:
+        raise UsageError(
+            f"data.context {section.context} and data.chunk {section.chunk} make {needed} tokens, "
+            f"but the model holds {context}: lower them, or raise model.context"
+        )
+
+
 def _tokenizer(section: TextData, run: Run, data: str | Path | None) -> Tokenizer:
     """The run's tokenizer, learnt from its training text the first time."""
     path = run.folder / "data" / "tokenizer.json"
     if not path.exists():
         lines = section.lines("train", data)
+        if section.tokenizer in EXACT:
+            lines = running_pieces(lines)
         write_text(path, Tokenizer.train(section.tokenizer, lines, section.vocabulary, section.lowercase).to_json())
     return Tokenizer.load(path)
 
