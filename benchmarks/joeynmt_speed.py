@@ -6,6 +6,9 @@ Both sides do a whole step: forward, smoothed loss, backward, clipping, Adam. Ea
 users run it (ours asks the allocator to keep freed memory, as the training loop does). They take turns round by
 round, never at once, and the side that goes first changes; the ratio of a round is our tokens per second over theirs,
 and the median of the rounds is reported. JoeyNMT's encoder wants batches sorted by source length, so both get them so.
+
+Two kinds of batches, each the same for both sides: "random" ones of 128 sentences in any order, as JoeyNMT's loader
+makes them (it does not group by length), and "grouped" ones of similar lengths, as ours makes them.
 """
 
 import argparse
@@ -14,7 +17,7 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -22,6 +25,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from regard.data.batching import Place
 from regard.recipes import load_recipe
@@ -34,7 +38,8 @@ from regard.training.run import Run
 from result_files import write_result
 
 SIDES = ("regard", "joeynmt")
-ROUNDS, BATCHES = 9, 12
+KINDS = ("random", "grouped")
+ROUNDS, BATCHES, SENTENCES = 9, 12, 128
 
 # Name, recipe, overrides, JoeyNMT's attention and feeding, its encoder's size per direction, the ratio we promise.
 Case = tuple[str, str, list[str], dict[str, Any], int, float]
@@ -112,7 +117,20 @@ def sorted_by_source(batch: Batch) -> Batch:
     return Batch(batch.source[order], batch.told[order], batch.said[order])
 
 
-def work(side: str, case: Case, data: str | None, pipe: Any) -> None:
+def mixed(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Batches of sentences in random order, whatever their lengths."""
+    pool = [
+        tuple(row[row != 0] for row in rows)
+        for batch in islice(batches, 10 * BATCHES)
+        for rows in zip(batch.source, batch.told, batch.said, strict=True)
+    ]
+    order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(0)).tolist()
+    for first in range(0, BATCHES * SENTENCES, SENTENCES):
+        chosen = [pool[item] for item in order[first : first + SENTENCES]]
+        yield Batch(*(pad_sequence(list(rows), batch_first=True) for rows in zip(*chosen, strict=True)))
+
+
+def work(side: str, case: Case, kind: str, data: str | None, pipe: Any) -> None:
     """A process of one side: whenever it is asked, it trains on all batches and answers with the seconds."""
     _, recipe_name, overrides, decoder, encoder_size, _ = case
     logging.disable(logging.INFO)
@@ -122,7 +140,9 @@ def work(side: str, case: Case, data: str | None, pipe: Any) -> None:
         run = Run.create(Path(folder) / "run", recipe.resolved())
         model, task = named_job("translate").prepare(recipe, run, data)
         assert isinstance(task, Translation)
-        batches = [sorted_by_source(batch) for batch, _ in islice(task.batches(Place(0, 0)), BATCHES)]
+        made = (batch for batch, _ in task.batches(Place(0, 0)))
+        chosen = mixed(made) if kind == "random" else islice(made, BATCHES)
+        batches = [sorted_by_source(batch) for batch in chosen]
     if side == "regard":
         keep_freed_memory()
         step = our_step(model.train(), task)
@@ -140,12 +160,12 @@ def work(side: str, case: Case, data: str | None, pipe: Any) -> None:
         pipe.send(time.perf_counter() - started)
 
 
-def compare(case: Case, data: str | None) -> dict[str, Any]:
+def compare(case: Case, kind: str, data: str | None) -> dict[str, Any]:
     processes = multiprocessing.get_context("spawn")
     pipes, facts = {}, {}
     for side in SIDES:
         ours, theirs = processes.Pipe()
-        processes.Process(target=work, args=(side, case, data, theirs), daemon=True).start()
+        processes.Process(target=work, args=(side, case, kind, data, theirs), daemon=True).start()
         pipes[side], facts[side] = ours, ours.recv()
     rounds: list[dict[str, float]] = []
     for number in range(ROUNDS):
@@ -160,11 +180,12 @@ def compare(case: Case, data: str | None) -> dict[str, Any]:
     speeds = {
         side: round(facts[side]["tokens"] / statistics.median(seconds[side] for seconds in rounds)) for side in SIDES
     }
-    print(f"{case[0]}: {statistics.median(ratios):.2f} times JoeyNMT (promised {case[-1]}); {speeds}", flush=True)
+    median = statistics.median(ratios)
+    print(f"{case[0]}, {kind} batches: {median:.2f} times JoeyNMT (promised {case[-1]}); {speeds}", flush=True)
     return {
         "parameters": {side: facts[side]["parameters"] for side in SIDES},
         "tokens_per_second": speeds,
-        "median_ratio": round(statistics.median(ratios), 3),
+        "median_ratio": round(median, 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
         "promised": case[-1],
     }
@@ -174,8 +195,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of the named data sets")
     arguments = parser.parse_args()
-    results = {case[0]: compare(case, arguments.data) for case in CASES}
-    numbers = {"joeynmt": version("joeynmt"), "rounds": ROUNDS, "batches_per_round": BATCHES, "cases": results}
+    results = {kind: {case[0]: compare(case, kind, arguments.data) for case in CASES} for kind in KINDS}
+    numbers = {"joeynmt": version("joeynmt"), "rounds": ROUNDS, "batches_per_round": BATCHES, "batches": results}
     print(write_result("joeynmt-speed", "python benchmarks/joeynmt_speed.py", numbers))
 
 
