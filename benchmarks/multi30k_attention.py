@@ -34,7 +34,7 @@ RUNS: dict[str, tuple[str, list[str]]] = {
     "Luong location": ("multi30k-luong", ["model.score=location"]),
     "Luong local-m": ("multi30k-luong", ["model.align=local_m"]),
     "Luong local-p": ("multi30k-luong", ["model.align=local_p"]),
-    "Luong hard": ("multi30k-luong", ["model.align=hard", "model.expected=0.5"]),
+    "Luong hard": ("multi30k-luong", ["model.align=hard", "model.expected=0.5", "model.reward_weight=0.02"]),
 }
 
 

@@ -68,6 +68,19 @@ def test_a_baseline_near_the_expected_reward_makes_the_gradients_vary_less() -> 
     assert sampled_gradients(near).var(0).sum() < sampled_gradients(0.0).var(0).sum()
 
 
+def test_the_reward_can_count_for_less() -> None:
+    losses = {}
+    for weight in (0.0, 0.1, 1.0):
+        torch.manual_seed(0)
+        hard = Hard(reward_weight=weight).train()
+        with watch_draws(hard) as draws:
+            chosen = draw(hard, torch.zeros(1, 4, 3)).weights.argmax(-1)
+        losses[weight] = draws.loss(REWARDS[chosen], everything(chosen)).item()
+    whole = losses[1.0] - losses[0.0]  # without the entropy's share
+    assert whole != 0
+    assert losses[0.1] - losses[0.0] == pytest.approx(0.1 * whole, rel=1e-4)
+
+
 def test_a_draw_that_pays_becomes_likely() -> None:
     hard, scores = Hard().train(), torch.zeros(3, requires_grad=True)
     optimizer = torch.optim.SGD([scores], lr=1.0)

@@ -64,7 +64,7 @@ def test_it_is_found_by_its_name_and_reads_nothing() -> None:
         (dict(shortest=0), "sequences of 0 to 10 symbols do not exist"),
         (dict(shortest=4, longest=3), "sequences of 4 to 3 symbols do not exist"),
         (dict(symbols=1), "at least 2 symbols and 20 pairs, not 1 and 10000"),
-        (dict(count=19), "at least 2 symbols and 20 pairs, not 20 and 19"),
+        (dict(count=19), "at least 2 symbols and 20 pairs, not 50 and 19"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_before_anything_is(options: dict[str, int], complaint: str) -> None:

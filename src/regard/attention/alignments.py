@@ -71,15 +71,16 @@ class Soft(Alignment):
 
 class Hard(Alignment):
     """One key per query. With `expected` > 0 that share of the training queries read the expectation instead, which
-    makes the first steps of learning easier (Xu et al. 2015 use one half)."""
+    makes the first steps of learning easier (Xu et al. 2015 use one half). `reward_weight` is what the reward of a draw
+    counts beside the likelihood of the words: see regard.attention.drawing."""
 
     baseline: Tensor
 
-    def __init__(self, query_size: int | None = None, expected: float = 0.0):
+    def __init__(self, query_size: int | None = None, expected: float = 0.0, reward_weight: float = 1.0):
         super().__init__(query_size)
         if not 0 <= expected < 1:
             raise RegardError(f"a share of expected contexts must lie in [0, 1), not {expected}")
-        self.expected = expected
+        self.expected, self.reward_weight = expected, reward_weight
         self.register_buffer("baseline", torch.zeros(()))  # of the reward; belongs to the run, so it is saved
 
     def forward(self, scores: Scores, allowed: Allowed, queries: Queries, memory: Memory) -> Aligned:

@@ -77,16 +77,18 @@ def named_attention(
     reach: int = 10,
     max_keys: int = 512,
     expected: float = 0.0,
+    reward_weight: float = 1.0,
 ) -> Attention:
     """The attention a recipe names, such as `general` and `local_p`.
 
-    `reach` is for the local alignments, `max_keys` for the location score, `expected` for the hard alignment.
+    `reach` is for the local alignments, `max_keys` for the location score, `expected` and
+    `reward_weight` for the hard alignment.
     """
     _check(SCORES, "score", score)
     _check(ALIGNMENTS, "alignment", align)
     scores: dict[type, Callable[..., Any]] = {Location: partial(Location, max_keys=max_keys)}
     aligns: dict[type, Callable[..., Any]] = {
-        Hard: partial(Hard, expected=expected),
+        Hard: partial(Hard, expected=expected, reward_weight=reward_weight),
         LocalMonotonic: partial(LocalMonotonic, reach=reach),
         LocalPredictive: partial(LocalPredictive, reach=reach),
     }

@@ -2,10 +2,12 @@
 
 A draw has no gradient, so its *probability* is raised when what followed went better than usual:
 
-    loss = - sum_t (R_t - b) log p(draw_t)  -  entropy_weight * sum_t H_t
+    loss = - reward_weight * sum_t (R_t - b) log p(draw_t)  -  entropy_weight * sum_t H_t
 
 R_t is the log-likelihood of what the draw led to, b a moving average of it, H_t the entropy of the choice, which keeps
-the choice open until there is a reason to close it.
+the choice open until there is a reason to close it. At weight 1 the first term is the gradient of the expected reward,
+exact on average but noisy: words differ in likelihood far more than draws do. Beside the gradient of the words that
+were read, which teaches everything else, a smaller weight may learn faster (the paper's lambda_r, to be validated).
 """
 
 from collections.abc import Iterator
@@ -47,7 +49,8 @@ class Draws:
         for module in self.modules:
             if module.training and len(rewards):
                 module.baseline.lerp_(rewards.mean(), 1 - BASELINE_DECAY)
-        return -(advantage * log_probability).sum() - ENTROPY_WEIGHT * entropy.sum()
+        reinforced = self.modules[0].reward_weight * (advantage * log_probability).sum()
+        return -reinforced - ENTROPY_WEIGHT * entropy.sum()
 
 
 @contextmanager

@@ -16,7 +16,7 @@ SPLITS = {"train": 0, "valid": 1, "test": 2}
 
 
 def reversal(
-    folder: str | Path, split: str, count: int = 10_000, shortest: int = 3, longest: int = 10, symbols: int = 20
+    folder: str | Path, split: str, count: int = 10_000, shortest: int = 3, longest: int = 10, symbols: int = 50
 ) -> Iterator[Pair]:
     """`count` training pairs, a twentieth of it to validate and to test; gold links run from the end to the start."""
     if split not in SPLITS:

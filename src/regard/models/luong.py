@@ -51,6 +51,7 @@ class Config:
     reach: int = 10  # D: local alignments look so many words to either side
     max_source: int = 512  # places the location score knows
     expected: float = 0.0  # hard alignment: how often, in training, the expected context is read instead of a draw
+    reward_weight: float = 1.0  # hard alignment: how much the reward of a draw counts beside the words' likelihood
     feeding: bool = True  # input feeding
     reverse: bool = False  # read the source from its end
     bidirectional: bool = False
@@ -106,6 +107,7 @@ class Luong(nn.Module):
             reach=config.reach,
             max_keys=config.max_source,
             expected=config.expected,
+            reward_weight=config.reward_weight,
         )
         self.combine = nn.Linear(self.encoder.output_size + size, size, bias=False)  # W_c
         self.dropout = Dropout(dropout)
