@@ -7,7 +7,7 @@ from regard.data.frames import as_pair
 from regard.errors import UsageError
 from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.classifier import Classifier
-from regard.tasks.image_classifier import ImageClassifier
+from regard.tasks.image_classifier import ImageEmbedder
 from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.mask_filler import TextEmbedder
 from regard.tasks.translator import Translator
@@ -15,7 +15,7 @@ from regard.views import Example, attention_page, heads_figure, heatmap, merge_w
 
 
 def draw(
-    loaded: Translator | AlgorithmRunner | Classifier | ImageClassifier | LanguageModel | TextEmbedder,
+    loaded: Translator | AlgorithmRunner | Classifier | ImageEmbedder | LanguageModel | TextEmbedder,
     text: str,
     target: str | None,
     layers: list[int] | None,
@@ -31,7 +31,7 @@ def draw(
         raise UsageError("--target is for translations; this run does not translate")
     if isinstance(loaded, LanguageModel):
         return loaded.draw(text, output, layers=layers, heads=heads)
-    if isinstance(loaded, ImageClassifier):
+    if isinstance(loaded, ImageEmbedder):
         return loaded.draw(text, output, layers=layers, heads=heads, colour=sys.stdout.isatty())
     if isinstance(loaded, TextEmbedder):
         return loaded.draw(as_pair(text), output, layers=layers, heads=heads)
@@ -54,7 +54,7 @@ def draw_translation(
         result = translator.translate([text])[0]
         said, tokens, score = result.text, result.tokens, result.score
     else:
-        said, tokens, score = target, translator.encode(target), None
+        said, tokens, score = target, translator.encode_target(target), None
     maps = translator.look(text, tokens=tokens, layers=layers, heads=heads)
     if output is not None and output.endswith(".html"):
         attention_page(f"{text} → {said}", [Example(text, said, maps=maps, score=score)], output)

@@ -22,6 +22,17 @@ def test_every_token_that_is_not_padding_is_real() -> None:
     assert masks.real_tokens(tokens, pad=0).tolist() == [[True, False, True], [False, False, True]]
 
 
+def test_a_start_that_is_spelt_like_padding_stands_before_the_first_real_token() -> None:
+    right, left = [False, True, True, False, False], [False, False, False, True, True]
+    nothing, full = [False] * 5, [True] * 5
+    assert masks.begun(torch.tensor([right, left, nothing, full])).tolist() == [
+        [True, True, True, False, False],
+        [False, False, True, True, True],
+        [True, False, False, False, False],
+        full,
+    ]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     queries=st.integers(0, 6),

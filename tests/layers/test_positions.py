@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from regard.errors import RegardError, UsageError
-from regard.layers.positions import LearnedPositions, SinusoidalPositions, named_positions, sinusoids
+from regard.layers.positions import (
+    HalvedSinusoidalPositions,
+    LearnedPositions,
+    SinusoidalPositions,
+    named_positions,
+    sines_then_cosines,
+    sinusoids,
+)
 
 
 def by_hand(position: int, size: int) -> list[float]:
@@ -57,6 +64,25 @@ def test_sinusoidal_positions_go_beyond_their_table_without_a_seam() -> None:
     assert len(short.table) == 3
 
 
+@pytest.mark.parametrize("size", [1, 4, 7, 16])
+def test_marians_rows_hold_first_all_sines_and_then_all_cosines(size: int) -> None:
+    for position, row in enumerate(sines_then_cosines(20, size).tolist()):
+        known = by_hand(position, size)
+        assert row == pytest.approx(known[0::2] + known[1::2], abs=1e-6)
+
+
+def test_marians_positions_go_beyond_their_table_in_the_same_order() -> None:
+    short, long = HalvedSinusoidalPositions(3, 8), HalvedSinusoidalPositions(12, 8)
+    places = torch.tensor([[0, 5, 2, 11]])
+    assert torch.equal(short(places), long(places))
+
+
+def test_a_model_sketched_on_the_meta_device_has_its_sinusoids_all_the_same() -> None:
+    with torch.device("meta"):
+        positions = SinusoidalPositions(3, 8)
+    assert torch.equal(positions.table, sinusoids(3, 8))
+
+
 def test_sinusoidal_positions_are_neither_learnt_nor_saved() -> None:
     positions = SinusoidalPositions(3, 8)
     assert list(positions.parameters()) == []
@@ -94,6 +120,7 @@ def test_no_tokens_have_no_positions(kind: str) -> None:
 def test_positions_come_by_name() -> None:
     assert isinstance(named_positions("sinusoidal", 5, 4), SinusoidalPositions)
     assert isinstance(named_positions("learned", 5, 4), LearnedPositions)
+    assert isinstance(named_positions("sinusoidal_halves", 5, 4), HalvedSinusoidalPositions)
 
 
 def test_unknown_positions_are_refused_with_the_known_ones() -> None:

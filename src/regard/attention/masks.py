@@ -20,6 +20,15 @@ def real_tokens(tokens: Int[Tensor, "*batch length"], pad: int) -> Bool[Tensor, 
     return tokens != pad
 
 
+def begun(mask: Bool[Tensor, "batch length"]) -> Bool[Tensor, "batch length"]:
+    """The place before each row's first real token is real too: a start that is spelt like padding.
+
+    In a row without any, the first place is the start.
+    """
+    start = (mask.long().argmax(-1) - 1).clamp(min=0)
+    return mask.scatter(-1, start[:, None], True)
+
+
 def causal(queries: int, keys: int, device: torch.device | None = None) -> Bool[Tensor, "queries keys"]:
     """No query sees the future. Queries are the *last* positions of the keys, as in a growing cache."""
     return window(queries, keys, after=0, device=device)

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +104,6 @@ def _write(pairs: Iterable[Pair], tokenizer: Tokenizer, folder: Path, max_length
 def _encoded(pairs: Iterable[Pair], tokenizer: Tokenizer) -> Iterator[tuple[list[int], list[int]]]:
     stream = iter(pairs)
     while chunk := list(islice(stream, ENCODE_AT_ONCE)):
-        texts = list(chain((pair.source for pair in chunk), (pair.target for pair in chunk)))
-        tokens = list(tokenizer.encode_all(texts))
-        yield from zip(tokens[: len(chunk)], tokens[len(chunk) :], strict=True)
+        sources = tokenizer.encode_all([pair.source for pair in chunk])
+        targets = tokenizer.target.encode_all([pair.target for pair in chunk])
+        yield from zip(sources, targets, strict=True)

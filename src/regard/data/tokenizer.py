@@ -74,6 +74,11 @@ class Tokenizer:
                 raise
             raise RegardError(f"{path}: not a readable tokenizer ({' '.join(str(error).split())})") from error
 
+    @property
+    def target(self) -> "Tokenizer":
+        """What the other side of a pair is encoded with: the same, unless the two languages have their own pieces."""
+        return self
+
     def to_json(self) -> str:
         return self.backend.to_str(pretty=False)
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, take_rows
+from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, log_probabilities, take_rows
 
 
 @dataclass
@@ -40,6 +40,7 @@ def beam_search(
     *,
     beams: int,
     length_penalty: float = 1.0,
+    renormalize: bool = False,
 ) -> list[list[Hypothesis]]:
     """For each sentence its best hypotheses, at most `beams`, the best first; `limits` count the end token."""
     device = source.device
@@ -55,8 +56,7 @@ def beam_search(
     while live:
         length += 1
         logits, state = decoder.step(tokens, state)
-        log_p = logits.float().log_softmax(-1)
-        log_p[:, never] = -torch.inf
+        log_p = log_probabilities(logits, never, renormalize)
         totals = (scores.view(-1, 1) + log_p).view(len(live), -1)
         # 2 * beams candidates: even if half of them end, enough go on.
         best, flat = totals.topk(min(2 * beams, totals.shape[1]), dim=1)

@@ -40,7 +40,7 @@ def generate(
             batch = padded([sources[item] for item in items], pad).to(device)
             limits = [settings.limit(len(sources[item])) for item in items]
             ask = None if stopped is None else _among(stopped, items.tolist())
-            found = _search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items], ask)
+            found = search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items], ask)
             for item, hypotheses in zip(items, found, strict=True):
                 results[item] = hypotheses
             if finished is not None:
@@ -59,22 +59,33 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-def _search(
+def search(
     model: Any,
     batch: Tensor,
     vocabulary: Vocabulary,
     limits: list[int],
     settings: Decoding,
     numbers: Sequence[int],
-    stopped: Stopped | None,
+    stopped: Stopped | None = None,
 ) -> list[list[Hypothesis]]:
-    penalty = settings.length_penalty
+    """The hypotheses for each row of one batch, found as the settings say."""
+    penalty, renormalize = settings.length_penalty, settings.renormalize_logits
     if settings.num_beams > 1:
-        return beam_search(model, batch, vocabulary, limits, beams=settings.num_beams, length_penalty=penalty)
+        return beam_search(
+            model,
+            batch,
+            vocabulary,
+            limits,
+            beams=settings.num_beams,
+            length_penalty=penalty,
+            renormalize=renormalize,
+        )
     choose: Choose = greedy
     if settings.do_sample:
         choose = sampler(numbers, settings.seed, settings.temperature, settings.top_k, settings.top_p)
-    return decode_stepwise(model, batch, vocabulary, limits, choose, length_penalty=penalty, stopped=stopped)
+    return decode_stepwise(
+        model, batch, vocabulary, limits, choose, length_penalty=penalty, renormalize=renormalize, stopped=stopped
+    )
 
 
 def _among(stopped: Stopped, items: Sequence[int]) -> Stopped:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Protocol
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -38,6 +39,15 @@ class Hypothesis:
     log_probability: float  # of the tokens and, if finished, the end
     score: float  # log_probability / length ** length_penalty, what hypotheses are ranked by
     finished: bool  # False when the limit cut it
+
+
+def log_probabilities(
+    logits: Float[Tensor, "rows vocabulary"], never: Int[Tensor, "forbidden"], renormalize: bool
+) -> Float[Tensor, "rows vocabulary"]:
+    """Of each token to come next; those that `never` come may leave their probability to the others."""
+    log_p = logits.float().log_softmax(-1)
+    log_p[:, never] = -torch.inf
+    return log_p.log_softmax(-1) if renormalize else log_p
 
 
 def take_rows(state: Any, rows: Int[Tensor, "rows"]) -> Any:

@@ -17,6 +17,7 @@ class Decoding:
     temperature: float = 1.0
     top_k: int | None = None  # sample among the k best tokens only
     top_p: float | None = None  # sample among the fewest tokens that hold this much probability
+    renormalize_logits: bool = False  # the tokens a sentence may contain share the probability of those it may not
     seed: int = 0  # of the sampling; sentence i draws from (seed, i), whatever batch it is in
     batch_tokens: int = 4096  # source tokens times beams decoded together; changes speed, never results
 

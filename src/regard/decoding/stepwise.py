@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, take_rows
+from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, log_probabilities, take_rows
 
 Choose = Callable[[Float[Tensor, "rows vocabulary"], list[int]], Int[Tensor, "rows"]]
 """Picks a token for each row; the list says which sentence each row is."""
@@ -24,6 +24,7 @@ def decode_stepwise(
     choose: Choose,
     *,
     length_penalty: float = 1.0,
+    renormalize: bool = False,
     stopped: Stopped | None = None,
 ) -> list[list[Hypothesis]]:
     """One hypothesis per sentence. Finished sentences leave the batch."""
@@ -37,8 +38,7 @@ def decode_stepwise(
     never = torch.tensor(list(vocabulary.never), dtype=torch.long, device=device)
     while live:
         logits, state = decoder.step(tokens, state)
-        log_p = logits.float().log_softmax(-1)
-        log_p[:, never] = -torch.inf
+        log_p = log_probabilities(logits, never, renormalize)
         tokens = choose(log_p, live)
         picked = log_p.gather(1, tokens[:, None]).squeeze(1).tolist()
         keep = []

@@ -2,6 +2,8 @@
 
 PE(pos, 2i)     = sin(pos / 10000^(2i / d))
 PE(pos, 2i + 1) = cos(pos / 10000^(2i / d))
+
+Marian keeps the same numbers in another order: first all sines, then all cosines.
 """
 
 import math
@@ -15,29 +17,44 @@ from regard.errors import RegardError, UsageError
 
 def sinusoids(count: int, size: int) -> Float[Tensor, "count size"]:
     """The first `count` rows of the sinusoidal encoding (Vaswani et al. 2017)."""
-    position = torch.arange(count, dtype=torch.float64)[:, None]
-    pair = torch.arange(0, size, 2, dtype=torch.float64)
+    # On the CPU even when a model is only sketched on the meta device: no checkpoint will fill this table.
+    position = torch.arange(count, dtype=torch.float64, device="cpu")[:, None]
+    pair = torch.arange(0, size, 2, dtype=torch.float64, device="cpu")
     angle = position * torch.exp(-math.log(10000.0) * pair / size)
-    table = torch.empty(count, size, dtype=torch.float64)
+    table = torch.empty(count, size, dtype=torch.float64, device="cpu")
     table[:, 0::2] = angle.sin()
     table[:, 1::2] = angle[:, : size // 2].cos()
     return table.float()
 
 
+def sines_then_cosines(count: int, size: int) -> Float[Tensor, "count size"]:
+    """The same rows in Marian's order: PE(pos, 0), PE(pos, 2), ..., PE(pos, 1), PE(pos, 3), ..."""
+    table = sinusoids(count, size)
+    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+
+
 class SinusoidalPositions(nn.Module):
     """A fixed encoding of any length; `max_length` rows are kept ready, more are made when needed."""
 
+    rows = staticmethod(sinusoids)
+
     def __init__(self, max_length: int, size: int):
         super().__init__()
-        self.register_buffer("table", sinusoids(max_length, size), persistent=False)
+        self.register_buffer("table", self.rows(max_length, size), persistent=False)
         self.table: Tensor
 
     def forward(self, positions: Int[Tensor, "*batch length"]) -> Float[Tensor, "*batch length size"]:
         table = self.table
         needed = int(positions.max()) + 1 if positions.numel() else 0
         if needed > len(table):
-            table = sinusoids(needed, table.shape[1]).to(table)
+            table = self.rows(needed, table.shape[1]).to(table)
         return table[positions]
+
+
+class HalvedSinusoidalPositions(SinusoidalPositions):
+    """Sines in the first half of the row, cosines in the second."""
+
+    rows = staticmethod(sines_then_cosines)
 
 
 class LearnedPositions(nn.Module):
@@ -61,6 +78,7 @@ class LearnedPositions(nn.Module):
 POSITIONS: dict[str, type[SinusoidalPositions] | type[LearnedPositions]] = {
     "sinusoidal": SinusoidalPositions,
     "learned": LearnedPositions,
+    "sinusoidal_halves": HalvedSinusoidalPositions,
 }
 
 

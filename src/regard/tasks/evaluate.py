@@ -105,7 +105,7 @@ def evaluate(
 
 def likelihood(translator: Translator, pairs: Sequence[Pair]) -> float:
     """Negative log-likelihood of the references, in nats per token."""
-    encoded = [(translator.encode(pair.source), translator.encode(pair.target)) for pair in pairs]
+    encoded = [(translator.encode(pair.source), translator.encode_target(pair.target)) for pair in pairs]
     device = next(translator.model.parameters()).device
     nll, count = 0.0, 0
     for items in in_order_of_length([max(map(len, pair)) + 1 for pair in encoded], VALIDATION_TOKENS):
@@ -159,7 +159,7 @@ def _errors(readings: Sequence[dict[str, Matrix]], pairs: Sequence[Pair]) -> dic
 def _word_weights(translator: Translator, pairs: Sequence[Pair]) -> list[dict[str, Matrix]]:
     """For each pair, [target words, source words] under every reading of the cross-attention."""
     sources = [translator.encode(pair.source) for pair in pairs]
-    targets = [translator.encode(pair.target) for pair in pairs]
+    targets = [translator.encode_target(pair.target) for pair in pairs]
     names = cross_attentions(translator.model)
     replayed = replay(translator.model, translator.tokenizer, sources, targets, layers=names)
     results = []

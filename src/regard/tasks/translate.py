@@ -140,10 +140,15 @@ def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) ->
     real = real_tokens(batch.said, pad)
     with watch_draws(model) as draws:
         states = model.decode(batch.source, batch.told)
-    total, nll = linear_cross_entropy(states[real], model.output_weight, batch.said[real], smoothing)
+    total, nll = linear_cross_entropy(*_compared(model, states[real]), batch.said[real], smoothing)
     if draws is not None and model.training:
         total = total + draws.loss(_rewards(model, nll, real), real)
     return Loss(total, nll.sum(dtype=torch.float64 if nll.device.type != "mps" else None), int(real.sum()))
+
+
+def _compared(model: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+    """States and words whose inner products are the logits; a model whose logits have a bias says how."""
+    return model.comparison(states) if hasattr(model, "comparison") else (states, model.output_weight)
 
 
 def _rewards(model: Any, nll: Tensor, real: Tensor) -> Tensor:

@@ -163,13 +163,13 @@ class Translator:
         """The attention paid while saying `target` (or these tokens, or else our own translation)."""
         self.check_attention()
         if tokens is None:
-            tokens = self.encode(target) if target is not None else self.translate(source)[0].tokens
+            tokens = self.encode_target(target) if target is not None else self.translate(source)[0].tokens
         return attention_maps(self.model, self.tokenizer, self.encode(source), tokens, layers=layers, heads=heads)
 
     def align(self, sources: Sequence[str], targets: Sequence[Sequence[int] | str]) -> list[set[Link]]:
         """Word links (source, target) of each pair: where the mean cross-attention of all heads is strongest."""
         source_tokens = [self.encode(source) for source in sources]
-        target_tokens = [self.encode(t) if isinstance(t, str) else list(t) for t in targets]
+        target_tokens = [self.encode_target(t) if isinstance(t, str) else list(t) for t in targets]
         names = aligning_attentions(self.model)
         links = []
         replayed = replay(self.model, self.tokenizer, source_tokens, target_tokens, layers=names)
@@ -192,6 +192,9 @@ class Translator:
 
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text)
+
+    def encode_target(self, text: str) -> list[int]:
+        return self.tokenizer.target.encode(text)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a checkpoint folder that `regard.load` opens, without the training state."""

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from regard import families, settings
+from regard.data.marian_tokenizer import load_tokenizer
 from regard.data.token_pairs import TokenPairs, tokenise
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
@@ -36,7 +37,8 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     training = recipe.training_settings()
     tokenizer = _tokenizer(section, run, data)
     train, valid = (_tokenised(split, section, tokenizer, run, data) for split in ("train", "valid"))
-    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad)
+    offered = {"starts_with_pad": tokenizer.start == tokenizer.pad}
+    family, config = families.resolve(recipe.model, offered, vocabulary=len(tokenizer), pad=tokenizer.pad)
     torch.manual_seed(training.seed)
     model = families.build_model(family, config)
     task = Translation(
@@ -70,7 +72,7 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Translator:
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    tokenizer = load_tokenizer(folder / "tokenizer.json")
     vocabulary = model.config.vocabulary  # type: ignore[union-attr]
     if len(tokenizer) != vocabulary:
         raise RegardError(
@@ -88,7 +90,7 @@ def _tokenizer(section: TranslationData, run: Run, data: str | Path | None) -> T
     if not path.exists():
         texts = (text for pair in section.pairs("train", data) for text in (pair.source, pair.target))
         write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
-    return Tokenizer.load(path)
+    return load_tokenizer(path)
 
 
 def _tokenised(
