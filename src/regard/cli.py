@@ -18,7 +18,7 @@ app = typer.Typer(
     help="Attention models: build, train, run and look inside them.",
 )
 
-RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run folder or a checkpoint folder.")]
+RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, a checkpoint folder, or hf:OWNER/NAME.")]
 ReplaceUnknowns = Annotated[
     bool, typer.Option("--replace-unknowns", help="Put the source word looked at most in the place of each <unk>.")
 ]
@@ -597,7 +597,10 @@ def embed(
         typer.Argument(metavar="[FILE]", help="One text a line (default: stdin), or a .jsonl, .tsv, .csv or .parquet."),
     ] = None,
     pooling: Annotated[str | None, typer.Option("--pooling", help="mean or cls (default: as it was built).")] = None,
-    normalize: Annotated[bool, typer.Option("--normalize", help="Give vectors of length one.")] = False,
+    normalize: Annotated[
+        bool | None,
+        typer.Option("--normalize/--no-normalize", help="Whether vectors get length one (default: as it was built)."),
+    ] = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="vectors.npy, a row per text, in place of numbers to read.")
     ] = None,
@@ -670,6 +673,27 @@ def numbers(text: str | None, option: str) -> list[int] | None:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} {text!r} is not a list of whole numbers such as 0,2 or -1") from None
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="hf, onnx, ctranslate2 or gguf.")],
+    out: Annotated[str, typer.Option("--out", metavar="FOLDER", help="A new folder for the exported model.")],
+    quantization: Annotated[
+        str | None, typer.Option("--quantization", help="int8 of ctranslate2, q8_0 of gguf (default: float32).")
+    ] = None,
+) -> None:
+    """Take a model elsewhere, and compare it there with itself here; a copy that differs is not kept.
+
+    regard export runs/sst2-bert --to hf --out sst2-hf
+
+    regard export runs/demo --to ctranslate2 --quantization int8 --out demo-int8
+    """
+    from regard.export import export_run
+
+    export_run(run, to, out, quantization=quantization, tell=print)
+    print(f"wrote {out}")
 
 
 @app.command()
