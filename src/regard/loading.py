@@ -1,17 +1,20 @@
-"""`regard.load(RUN)`: a trained run, ready for its verbs."""
+"""`regard.load(RUN)`: a trained run or a public checkpoint, ready for its verbs."""
 
 from pathlib import Path
 from typing import Any
 
 from regard import families
 from regard.errors import RegardError, UsageError
+from regard.public import hub
+from regard.public.folder import is_public
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import CONFIG, Run
 
 
 def load(run: str | Path, device: str = "auto") -> Any:
-    """The verbs of a run folder (its best checkpoint) or of a checkpoint folder.
+    """The verbs of a run folder (its best checkpoint), of a checkpoint folder, or of a public checkpoint: a folder in
+    Hugging Face layout, or `hf:OWNER/NAME`, optionally with `@REVISION`.
 
     What comes back depends on the run's task: a Translator, a Classifier, a LanguageModel, ...; each has the torch
     module as `.model`.
@@ -19,6 +22,10 @@ def load(run: str | Path, device: str = "auto") -> Any:
     from regard.recipes.jobs import named_job
 
     folder = checkpoint_folder(run)
+    if is_public(folder):
+        from regard.public.opening import open_public
+
+        return open_public(folder, choose_device(device))
     place = folder / "config.json"
     family, config, task = families.config_from_json(checkpoints.load_json(place), str(place))
     model = families.build_model(family, config)
@@ -36,9 +43,11 @@ def load_for(verb: str, run: str | Path) -> Any:
 
 def checkpoint_folder(run: str | Path) -> Path:
     """Where the weights of a RUN lie."""
+    if str(run).startswith(hub.PREFIX):
+        return hub.download(str(run))
     folder = Path(run)
     if not folder.is_dir():
-        raise UsageError(f"{run}: no such run or checkpoint folder")
+        raise UsageError(f"{run}: no such run or checkpoint folder (a public checkpoint is written hf:OWNER/NAME)")
     if (folder / CONFIG).is_file():
         return best_checkpoint(Run.open(folder))
     if (folder / checkpoints.WEIGHTS).is_file() or (folder / "config.json").is_file():

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from public import take_public
 from regard import families
 from regard.attention import record
 from regard.errors import RegardError, UsageError
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.models import bert
 from regard.models.bert import PRESETS, Bert, BertClassifier, BertEmbedder, BertTagger, Config
+from regard.public.tensors import to_ours
 
 CLS, SEP, PAD = 2, 3, 0
 SMALL = Config(vocabulary=30, size=8, hidden_size=12, heads=2, layers=1, max_length=16, dropout=0.0)
@@ -201,8 +201,9 @@ def pairs() -> dict[str, tuple[Any, Any]]:
             torch.nn.init.normal_(parameter, std=0.2)
         config = bert.public_config(settings.to_dict())
         model = ours(config).double().eval()
+        shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
         table = bert.public_names(config, family)
-        take_public(model, reference.state_dict(), table, repeated=bert.PUBLIC_REPEATED)
+        model.load_state_dict(to_ours(reference.state_dict(), table, shapes, ignored=bert.PUBLIC_TIED))
         made[family] = (reference, model)
     return made
 

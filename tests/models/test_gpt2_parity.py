@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from public import take_public
 from regard.decoding.generate import generate
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
 from regard.models.gpt2 import GPT2, PUBLIC_TRANSPOSED, public_config, public_names, to_public_config
+from regard.public.tensors import to_ours
 from regard.tasks.continuation import Continuation
 
 END, PAD = 50, -1
@@ -30,13 +30,9 @@ def pair() -> tuple[Any, GPT2]:
     for parameter in theirs.parameters():  # biases and norms too must be told apart, and tokens preferred
         torch.nn.init.normal_(parameter, std=0.3)
     ours = GPT2(public_config(config.to_dict())).eval().double()
-    take_public(
-        ours,
-        theirs.state_dict(),
-        public_names(ours.config),
-        transposed=PUBLIC_TRANSPOSED,
-        repeated=frozenset({"lm_head.weight"}),
-    )
+    shapes = {name: tensor.shape for name, tensor in ours.state_dict().items()}
+    names, tied = public_names(ours.config), {"lm_head.weight"}
+    ours.load_state_dict(to_ours(theirs.state_dict(), names, shapes, transposed=PUBLIC_TRANSPOSED, ignored=tied))
     return theirs, ours
 
 

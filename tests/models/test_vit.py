@@ -11,13 +11,13 @@ from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
-from public import take_public
 from regard import families
 from regard.attention import record
 from regard.data.images import Preprocessing
 from regard.errors import RegardError, UsageError
 from regard.models import vit
 from regard.models.vit import PRESETS, Config, VisionTransformer
+from regard.public.tensors import to_ours
 
 SMALL = Config(labels=3, image_size=6, patch_size=2, channels=2, size=4, hidden_size=6, heads=2, layers=1)
 
@@ -174,7 +174,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("public")
     theirs.save_pretrained(folder)
     ours = VisionTransformer(vit.public_config(public.to_dict())).eval()
-    take_public(ours, load_file(folder / "model.safetensors"), vit.public_names(ours.config))
+    shapes = {name: tensor.shape for name, tensor in ours.state_dict().items()}
+    ours.load_state_dict(to_ours(load_file(folder / "model.safetensors"), vit.public_names(ours.config), shapes))
     return ours.double(), theirs.double()
 
 

@@ -56,6 +56,7 @@ class Config:
     next_sentence: bool = True  # pre-training: whether it also says if B follows A
     labels: int = 2  # of the classifier and the tagger
     pooling: str = "mean"  # of the embedder: mean or cls
+    normalize: bool = False  # of the embedder: whether its vectors have length one
 
     def __post_init__(self) -> None:
         if self.pooling not in POOLINGS:
@@ -240,7 +241,8 @@ class BertEmbedder(nn.Module):
         self.apply(initialise)
 
     def forward(self, tokens: Tokens, segments: Tokens | None = None) -> Vectors:
-        return self.pool(*self.encoder(tokens, segments))
+        vectors = self.pool(*self.encoder(tokens, segments))
+        return F.normalize(vectors, dim=-1) if self.config.normalize else vectors
 
     attention_layer = staticmethod(layer_number)
 
@@ -254,11 +256,14 @@ PUBLIC_FAMILIES = {
     "BertForTokenClassification": "bert-tagger",
     "BertModel": "bert-embedder",
 }
+PUBLIC_PREFIX = "bert."  # which the bare encoder is saved without
 PUBLIC_TRANSPOSED: frozenset[str] = frozenset()
-# Tied to others, or a plain count.
-PUBLIC_REPEATED = frozenset({"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}) | {
-    "embeddings.position_ids"
+PUBLIC_TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
 }
+# A plain count, and a pooler that the head has no use for.
+PUBLIC_UNREAD = ("embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias")
 
 _EMBEDDINGS = {
     "embedding.weight": "word_embeddings.weight",

@@ -190,6 +190,9 @@ def stride(context: int) -> int:
 
 # Public checkpoints (GPT2LMHeadModel): their names, and their settings.
 
+PUBLIC_PREFIX = "transformer."  # which some are saved without
+PUBLIC_TIED = {"lm_head.weight": "transformer.wte.weight"}
+PUBLIC_UNREAD = (".attn.bias", ".attn.masked_bias")  # the causal mask
 PUBLIC_TRANSPOSED = frozenset({"query_key_value.weight", "output.weight", "expand.weight", "contract.weight"})
 ACTIVATIONS = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "gelu": "gelu", "relu": "relu"}
 # Settings that change what the model computes, with the only value of each that is implemented here.

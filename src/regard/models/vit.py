@@ -32,7 +32,7 @@ States = Float[Tensor, "batch tokens size"]
 class Config:
     """The sizes of a Vision Transformer."""
 
-    labels: int  # how many kinds of images are told apart
+    labels: int  # how many kinds of images are told apart; 0: none, what comes out is y
     image_size: int = 224  # pixels of each side of the images it learns from
     patch_size: int = 16  # P
     channels: int = 3  # 1 for grey images
@@ -84,10 +84,10 @@ class VisionTransformer(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderBlock(sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.size, eps=config.epsilon)
-        self.head = nn.Linear(config.size, config.labels)
+        self.head = nn.Linear(config.size, config.labels) if config.labels else nn.Identity()
         nn.init.normal_(self.patches.weight, std=(config.channels * config.patch_size**2) ** -0.5)
         nn.init.normal_(self.positions, std=0.02)
-        for parameter in (self.patches.bias, self.head.weight, self.head.bias):
+        for parameter in (self.patches.bias, *self.head.parameters()):
             if parameter is not None:
                 nn.init.zeros_(parameter)
 
@@ -136,7 +136,10 @@ class VisionTransformer(nn.Module):
         return int(name.split(".")[1]) + 1
 
 
-# Public checkpoints: Hugging Face's ViTForImageClassification.
+# Public checkpoints: Hugging Face's ViTForImageClassification, and ViTModel, which has no labels.
+PUBLIC_PREFIX = "vit."  # which ViTModel is saved without
+PUBLIC_TIED: dict[str, str] = {}
+PUBLIC_UNREAD = ("pooler.dense.weight", "pooler.dense.bias")  # a head of ViTModel's own
 PUBLIC_TRANSPOSED: frozenset[str] = frozenset()
 PUBLIC_ACTIVATIONS = dict(
     gelu="gelu", gelu_new="gelu_tanh", gelu_pytorch_tanh="gelu_tanh", relu="relu", silu="silu", swish="silu"
@@ -159,7 +162,8 @@ def public_names(config: Config) -> dict[str, tuple[str, ...]]:
     for kind in ("weight", "bias"):
         table[f"patches.{kind}"] = (f"vit.embeddings.patch_embeddings.projection.{kind}",)
         table[f"norm.{kind}"] = (f"vit.layernorm.{kind}",)
-        table[f"head.{kind}"] = (f"classifier.{kind}",)
+        if config.labels:
+            table[f"head.{kind}"] = (f"classifier.{kind}",)
         for number in range(config.layers):
             ours, theirs = f"layers.{number}", f"vit.encoder.layer.{number}"
             table[f"{ours}.self_attention.query_key_value.{kind}"] = tuple(
@@ -212,7 +216,7 @@ def to_public_config(config: Config) -> dict[str, Any]:
     activation = {ours: theirs for theirs, ours in reversed(PUBLIC_ACTIVATIONS.items())}[config.activation]
     labels = [f"LABEL_{number}" for number in range(config.labels)]
     return {
-        "architectures": ["ViTForImageClassification"],
+        "architectures": ["ViTForImageClassification" if config.labels else "ViTModel"],
         "model_type": "vit",
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},

@@ -6,6 +6,7 @@ matrices are stored the other way round. Every tensor must have its place: what 
 shape is an error that lists it.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -15,6 +16,7 @@ from regard.errors import RegardError
 
 Names = Mapping[str, tuple[str, ...]]
 SHOWN = 6  # names listed before "and N more"
+_OLD_NORM = re.compile(r"(?<=LayerNorm\.)(gamma|beta)$")  # as TensorFlow called them
 
 
 def to_ours(
@@ -34,15 +36,13 @@ def to_ours(
     faults = [f"lacks {_listed(missing)}"] * bool(missing) + [f"has no place for {_listed(extra)}"] * bool(extra)
     if faults:
         raise RegardError(f"{place} does not fit this model: it {' and '.join(faults)}")
-    ours = {}
+    ours, wrong = {}, []
     for name, several in names.items():
-        turned = _is_turned(name, transposed)
-        ours[name] = torch.cat([theirs[other].T if turned else theirs[other] for other in several])
-    wrong = [
-        f"{' + '.join(names[name])} {tuple(ours[name].shape)} instead of {tuple(shape)}"
-        for name, shape in shapes.items()
-        if ours[name].shape != shape
-    ]
+        shape = _public_shape(shapes[name], len(several), turned := _is_turned(name, transposed))
+        unfit = [other for other in several if tuple(theirs[other].shape) != shape]
+        wrong += [f"{other} {tuple(theirs[other].shape)} instead of {shape}" for other in unfit]
+        if not unfit:
+            ours[name] = torch.cat([theirs[other].T if turned else theirs[other] for other in several])
     if wrong:
         raise RegardError(f"{place} does not fit this model: {_listed(wrong)}")
     return ours
@@ -58,6 +58,43 @@ def to_theirs(
         for other, part in zip(several, parts, strict=True):
             theirs[other] = (part.T if _is_turned(name, transposed) else part).contiguous()
     return theirs
+
+
+def as_in_table(
+    theirs: Mapping[str, Tensor], names: Names, prefix: str, tied: Mapping[str, str], place: str = "the checkpoint"
+) -> dict[str, Tensor]:
+    """The tensors under the table's names, whichever habit their writer had.
+
+    A bare encoder is saved without the `prefix`, LayerNorms once had a gamma and a beta, and of two `tied` tensors,
+    which must be equal, either or both may be there.
+    """
+    wanted = {name for several in names.values() for name in several}
+    twins = {copy: original for copy, original in tied.items() if original in wanted}
+    found: dict[str, Tensor] = {}
+    for name, tensor in theirs.items():
+        known = _known_name(name, prefix, wanted | twins.keys())
+        if known in found:
+            raise RegardError(f"{place} has {known} twice, under two names")
+        found[known] = tensor
+    for copy, original in twins.items():
+        if copy in found:
+            twin = found.pop(copy)
+            if not torch.equal(found.setdefault(original, twin), twin):
+                raise RegardError(
+                    f"{place}: {copy} is not the same as {original}; a model in which they differ is not here"
+                )
+    return found
+
+
+def _known_name(name: str, prefix: str, wanted: set[str]) -> str:
+    name = _OLD_NORM.sub(lambda found: {"gamma": "weight", "beta": "bias"}[found[0]], name)
+    spellings = (name, prefix + name, name.removeprefix(prefix))
+    return next((known for known in spellings if known in wanted), name)
+
+
+def _public_shape(ours: torch.Size, parts: int, turned: bool) -> tuple[int, ...]:
+    shape = (ours[0] // parts, *ours[1:]) if parts > 1 else tuple(ours)
+    return shape[::-1] if turned else shape
 
 
 def _is_turned(name: str, transposed: frozenset[str]) -> bool:

@@ -1,15 +1,16 @@
-"""The verb: a trained model, its labels and its way to read pictures, ready to classify and to be looked into."""
+"""The verbs: a trained model, its way to read pictures and its labels, ready to classify and to be looked into."""
 
 import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from regard.attention import record
 from regard.data.images import Picture, Pixels, Preprocessing
@@ -50,75 +51,54 @@ class ClassifiedImage:
         return f'<iframe sandbox width="100%" height="560" srcdoc="{html.escape(page)}"></iframe>'
 
 
-class ImageClassifier:
-    """`classify` pictures, `look` at what decided; `regard.load` makes one."""
+class ImageEmbedder:
+    """`embed` pictures, `look` at what the class token looks at: what every model of images can do."""
 
-    def __init__(self, model: nn.Module, labels: Sequence[str], preprocessing: Preprocessing, config_json: str = "{}"):
-        self.model, self.labels, self.preprocessing = model.eval(), tuple(labels), preprocessing
-        self.config_json = config_json
+    labels: tuple[str, ...] = ()  # the names of what comes out, if it has any
+
+    def __init__(self, model: nn.Module, preprocessing: Preprocessing, config_json: str = "{}"):
+        self.model, self.preprocessing, self.config_json = model.eval(), preprocessing, config_json
 
     @property
     def at_once(self) -> int:
         """Pictures run together; changes speed and memory, never results."""
         return max(1, TOKENS_AT_ONCE // token_count(self.model, self.preprocessing))
 
-    def classify(
+    def embed(
         self,
         pictures: Picture | Sequence[Picture],
         *,
+        pooling: str | None = None,
+        normalize: bool | None = None,
         finished: Callable[[int], None] | None = None,
-        unreadable: Callable[[RegardError], object] | None = None,
-    ) -> list[ClassifiedImage]:
-        """One result per picture, in order; a picture is a file, a PIL image or an array uint8 [height, width (, 3)].
-
-        One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a label.
-        """
-        several: list[Picture] = list(pictures) if isinstance(pictures, list | tuple) else [pictures]  # type: ignore[list-item]
-        results = [ClassifiedImage(_name(each, number), "", {}, each, self) for number, each in enumerate(several, 1)]
-        for first in range(0, len(results), self.at_once):
-            part = results[first : first + self.at_once]
-            pixels = [self._pixels(result.picture, unreadable) for result in part]
-            readable = [row for row in pixels if row is not None]
-            rows = iter(self.probabilities(np.stack(readable))) if readable else iter(())
-            for result, read in zip(part, pixels, strict=True):
-                if read is not None:
-                    row = next(rows)
-                    result.label = self.labels[int(row.argmax())]
-                    result.probabilities = dict(zip(self.labels, row.tolist(), strict=True))
+    ) -> NDArray[np.float32]:
+        """One vector per picture [pictures, size]: the state of the class token (cls), or the mean of the patches'."""
+        if pooling not in (None, "cls", "mean"):
+            raise UsageError(f"there is no pooling called {pooling!r}: choose cls or mean")
+        several, model = _as_list(pictures), cast(Any, self.model)
+        rows = [np.zeros((0, model.config.size), np.float32)]
+        for first in range(0, len(several), self.at_once):
+            part = several[first : first + self.at_once]
+            with torch.inference_mode():
+                states = model.states(self._inputs(np.stack([self.preprocessing.pixels(one) for one in part])))
+                vectors = states[:, 1:].mean(1) if pooling == "mean" else states[:, 0]
+                vectors = nn.functional.normalize(vectors, dim=-1) if normalize else vectors
+            rows.append(vectors.float().cpu().numpy())
             if finished is not None:
                 finished(len(part))
-        return results
+        return np.concatenate(rows)
 
-    def _pixels(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
-        try:
-            return self.preprocessing.pixels(picture)
-        except RegardError as error:
-            if unreadable is None:
-                raise
-            unreadable(error)
-            return None
-
-    def probabilities(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """From bytes [pictures, channels, height, width] to [pictures, labels]."""
-        device = next(self.model.parameters()).device
-        rows = []
-        for part in self._parts(pixels):
-            with torch.inference_mode():
-                logits = self.model(self.preprocessing.normalise(torch.from_numpy(part.copy()).to(device)))
-            rows.append(logits.cpu().double().softmax(-1).numpy())
-        return np.concatenate(rows) if rows else np.zeros((0, len(self.labels)))
-
-    def _parts(self, pixels: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
-        return (pixels[first : first + self.at_once] for first in range(0, len(pixels), self.at_once))
+    def _inputs(self, pixels: NDArray[np.uint8]) -> Tensor:
+        """What the model reads, of bytes [pictures, channels, height, width]."""
+        return self.preprocessing.normalise(torch.from_numpy(pixels.copy()).to(next(self.model.parameters()).device))
 
     def look(
         self, picture: Picture, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
     ) -> ImageMap:
         """What the class token looked at, over the grid of patches; layers (by default the last) and heads from 0."""
         pixels = self.preprocessing.pixels(picture)
-        device = next(self.model.parameters()).device
         with torch.inference_mode(), record(self.model) as tape:
-            logits = self.model(self.preprocessing.normalise(torch.from_numpy(pixels.copy())[None].to(device)))[0]
+            logits = self.model(self._inputs(pixels[None]))[0]
         weights = np.stack([tape[name][0].float().cpu().numpy() for name in tape])  # [layers, heads, tokens, tokens]
         chosen_layers = _chosen([-1] if layers is None else layers, weights.shape[0], "layer")
         chosen_heads = _chosen(range(weights.shape[1]) if heads is None else heads, weights.shape[1], "head")
@@ -133,8 +113,8 @@ class ImageClassifier:
             patch_size=self.preprocessing.shape[0] // rows,
             layers=tuple(number + 1 for number in chosen_layers),
             heads=tuple(number + 1 for number in chosen_heads),
-            label=self.labels[int(chances.argmax())],
-            probability=float(chances.max()),
+            label=self.labels[int(chances.argmax())] if self.labels else "",
+            probability=float(chances.max()) if self.labels else 0.0,
             name=_name(picture),
         )
 
@@ -161,6 +141,66 @@ class ImageClassifier:
         """Write a checkpoint folder that `regard.load` opens, without the training state."""
         files = model_files(self.config_json, self.labels, self.preprocessing)
         checkpoints.save(Path(folder), self.model, files)
+
+
+class ImageClassifier(ImageEmbedder):
+    """`classify` pictures, `look` at what decided; `regard.load` makes one."""
+
+    def __init__(self, model: nn.Module, labels: Sequence[str], preprocessing: Preprocessing, config_json: str = "{}"):
+        super().__init__(model, preprocessing, config_json)
+        self.labels = tuple(labels)
+
+    def classify(
+        self,
+        pictures: Picture | Sequence[Picture],
+        *,
+        finished: Callable[[int], None] | None = None,
+        unreadable: Callable[[RegardError], object] | None = None,
+    ) -> list[ClassifiedImage]:
+        """One result per picture, in order; a picture is a file, a PIL image or an array uint8 [height, width (, 3)].
+
+        One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a label.
+        """
+        several = enumerate(_as_list(pictures), 1)
+        results = [ClassifiedImage(_name(each, number), "", {}, each, self) for number, each in several]
+        for first in range(0, len(results), self.at_once):
+            part = results[first : first + self.at_once]
+            pixels = [self._pixels(result.picture, unreadable) for result in part]
+            readable = [row for row in pixels if row is not None]
+            rows = iter(self.probabilities(np.stack(readable))) if readable else iter(())
+            for result, read in zip(part, pixels, strict=True):
+                if read is not None:
+                    row = next(rows)
+                    result.label = self.labels[int(row.argmax())]
+                    result.probabilities = dict(zip(self.labels, row.tolist(), strict=True))
+            if finished is not None:
+                finished(len(part))
+        return results
+
+    def _pixels(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
+        try:
+            return self.preprocessing.pixels(picture)
+        except RegardError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
+            return None
+
+    def probabilities(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """From bytes [pictures, channels, height, width] to [pictures, labels]."""
+        rows = []
+        for part in self._parts(pixels):
+            with torch.inference_mode():
+                logits = self.model(self._inputs(part))
+            rows.append(logits.cpu().double().softmax(-1).numpy())
+        return np.concatenate(rows) if rows else np.zeros((0, len(self.labels)))
+
+    def _parts(self, pixels: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+        return (pixels[first : first + self.at_once] for first in range(0, len(pixels), self.at_once))
+
+
+def _as_list(pictures: Picture | Sequence[Picture]) -> list[Picture]:
+    return list(pictures) if isinstance(pictures, list | tuple) else [pictures]  # type: ignore[list-item]
 
 
 def _name(picture: Picture, number: int | None = None) -> str:

@@ -1,5 +1,6 @@
 """The verbs of a trained encoder: fill gaps, embed texts, look at what each token looks at."""
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ from regard.training import checkpoints
 from regard.views import AttentionMap, Example, attention_page, display, heads_figure, heatmap, merge_words, terminal
 
 MASK = "[MASK]"  # how a gap is written, whatever the vocabulary calls it
-TOKENS_AT_ONCE = 1 << 13  # padded tokens read together; changes speed, never results
+READING = "reading.json"  # of a checkpoint that reads shorter texts than it has positions for
+TOKENS_AT_ONCE = 1 << 11  # padded tokens read together; changes speed, never results
 Finished = Callable[[int], None] | None
 
 
@@ -57,9 +59,10 @@ class Filled:
 class TextEmbedder:
     """`embed` texts and `look` at them: what every encoder can do. `regard.load` makes one."""
 
-    def __init__(self, model: nn.Module, tokenizer: Tokenizer, config_json: str = "{}"):
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer, config_json: str = "{}", max_length: int | None = None):
         self.model: Any = model.eval()
         self.tokenizer, self.config_json = tokenizer, config_json
+        self.limit = max_length  # tokens of a row, if fewer than the model has positions
 
     @property
     def device(self) -> torch.device:
@@ -67,21 +70,24 @@ class TextEmbedder:
 
     @property
     def max_length(self) -> int:
-        return int(self.model.config.max_length)
+        places = int(self.model.config.max_length)
+        return places if self.limit is None else min(places, self.limit)
 
     def embed(
         self,
         texts: str | Sequence[str],
         *,
         pooling: str | None = None,
-        normalize: bool = False,
+        normalize: bool | None = None,
         finished: Finished = None,
     ) -> NDArray[np.float32]:
         """One vector per text [texts, size]; `pooling` is mean (of all tokens) or cls, else as the model was built.
 
-        Of a text longer than `max_length` tokens the beginning is read. `normalize` gives vectors of length one.
+        Of a text longer than `max_length` tokens the beginning is read. `normalize` gives vectors of length one; None
+        is as the model was built.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
+        normalize = self.model.config.normalize if normalize is None else normalize
         pool = POOLINGS.get(pooling or self.model.config.pooling)
         if pool is None:
             raise UsageError(f"there is no pooling called {pooling!r}: choose one of {', '.join(POOLINGS)}")
@@ -146,7 +152,12 @@ class TextEmbedder:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.tokenizer))
+        checkpoints.save(Path(folder), self.model, self.files())
+
+    def files(self) -> dict[str, str]:
+        """What must lie beside the weights."""
+        files = model_files(self.config_json, self.tokenizer)
+        return files if self.limit is None else {**files, READING: json.dumps({"max_length": self.limit}, indent=1)}
 
 
 class MaskFiller(TextEmbedder):

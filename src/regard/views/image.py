@@ -65,7 +65,7 @@ class ImageMap:
 
     @property
     def verdict(self) -> str:
-        return f"{self.label} ({100 * self.probability:.1f} %)"
+        return f"{self.label} ({100 * self.probability:.1f} %)" if self.label else "no labels"
 
     @property
     def heading(self) -> str:

@@ -17,7 +17,7 @@ from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
 from regard.tasks.classify_images import ImageClassification, ImageData, model_files, token_count
-from regard.tasks.image_classifier import ImageClassifier
+from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
@@ -81,7 +81,8 @@ def evaluate(
     return classification_scores(np.concatenate(rows), gold, classifier.labels, unit="picture")
 
 
-def load(folder: Path, model: nn.Module, config_json: str) -> ImageClassifier:
+def load(folder: Path, model: nn.Module, config_json: str) -> ImageEmbedder:
+    """An ImageClassifier, or, around a model without labels, an ImageEmbedder."""
     labels = checkpoints.load_json(folder / "labels.json").get("labels", [])
     config = model.config
     if len(labels) != config.labels:  # type: ignore[union-attr]
@@ -92,7 +93,10 @@ def load(folder: Path, model: nn.Module, config_json: str) -> ImageClassifier:
     place = folder / "preprocessor_config.json"
     values = checkpoints.load_json(place)
     channels: int = config.channels  # type: ignore[assignment, union-attr]
-    return ImageClassifier(model, labels, Preprocessing.from_values(values, channels, str(place)), config_json)
+    preprocessing = Preprocessing.from_values(values, channels, str(place))
+    if not labels:
+        return ImageEmbedder(model, preprocessing, config_json)
+    return ImageClassifier(model, labels, preprocessing, config_json)
 
 
 def _labels(section: ImageData, run: Run, data: str | Path | None) -> list[str]:

@@ -24,7 +24,8 @@ from regard.tasks.mask_fill import (
     mask_fill_scores,
     model_files,
 )
-from regard.tasks.mask_filler import MaskFiller, TextEmbedder
+from regard.tasks.mask_filler import READING, MaskFiller, TextEmbedder
+from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -74,7 +75,10 @@ def load(folder: Path, model: nn.Module, config_json: str) -> TextEmbedder:
             f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
             "they do not belong together"
         )
-    return (MaskFiller if hasattr(model, "logits") else TextEmbedder)(model, tokenizer, config_json)
+    verbs = MaskFiller if hasattr(model, "logits") else TextEmbedder
+    reading = folder / READING
+    limit = checkpoints.load_json(reading).get("max_length") if reading.is_file() else None
+    return verbs(model, tokenizer, config_json, limit)
 
 
 def check_length(section: MaskFillData, config: Any) -> None:

@@ -18,6 +18,7 @@ from regard.files import write_text
 from regard.layers.bilm import ReaderSizes
 from regard.loading import checkpoint_folder
 from regard.loading import load as load_run
+from regard.models.bert import BertTagger
 from regard.models.elmo import Config as ElmoConfig
 from regard.models.elmo import Elmo, read_original
 from regard.progress import counting
@@ -26,6 +27,7 @@ from regard.recipes.jobs import EvaluationOptions
 from regard.tasks.tag import TagData, Tagging, model_files
 from regard.tasks.tag_scores import TagScores
 from regard.tasks.tagger import Tagger
+from regard.tasks.token_tagger import TokenTagger
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
@@ -68,16 +70,19 @@ def evaluate(
         return tagger.evaluate(sentences, finished)
 
 
-def load(folder: Path, model: nn.Module, config_json: str) -> Tagger:
+def load(folder: Path, model: nn.Module, config_json: str) -> Tagger | TokenTagger:
+    """A Tagger of whole words, or, around a BERT that labels every piece of them, a TokenTagger."""
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     tags = checkpoints.load_json(folder / "tags.json").get("tags", [])
     config: Any = model.config
-    if (len(tokenizer), len(tags)) != (config.vocabulary, config.tags):
+    reads_pieces = isinstance(model, BertTagger)
+    count = config.labels if reads_pieces else config.tags
+    if (len(tokenizer), len(tags)) != (config.vocabulary, count):
         raise RegardError(
             f"{folder}: {len(tokenizer)} words and {len(tags)} tags lie beside a model of "
-            f"{config.vocabulary} and {config.tags}; they do not belong together"
+            f"{config.vocabulary} and {count}; they do not belong together"
         )
-    return Tagger(model, tokenizer, tags, config_json)
+    return (TokenTagger if reads_pieces else Tagger)(model, tokenizer, tags, config_json)
 
 
 def _sentences(split: str, section: TagData, run: Run, data: str | Path | None) -> list[TaggedSentence]:
