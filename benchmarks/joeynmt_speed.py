@@ -39,7 +39,7 @@ from result_files import write_result
 
 SIDES = ("regard", "joeynmt")
 KINDS = ("random", "grouped")
-ROUNDS, BATCHES, SENTENCES = 9, 12, 128
+ROUNDS, BATCHES, SENTENCES = 7, 10, 128
 
 # Name, recipe, overrides, JoeyNMT's attention and feeding, its encoder's size per direction, the ratio we promise.
 Case = tuple[str, str, list[str], dict[str, Any], int, float]
