@@ -79,6 +79,7 @@ def test_translators_say_the_same(kind: str, tmp_path: Path, transformers: Any) 
     assert tokenizer.decode(said[0], skip_special_tokens=True).strip() == ours
 
 
+@pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")  # which transformers asks for and never calls
 def test_marian_comes_back_whole(tmp_path: Path, transformers: Any) -> None:
     verbs = tiny_runs.marian(tmp_path / "run")
     assert exported(tmp_path) == ["tensors", "tokens", "logits", "greedy"]
