@@ -9,6 +9,7 @@ from torch import nn
 
 from regard.errors import UsageError
 from regard.training.loop import Loss
+from regard.training.muon import orthogonal
 from regard.training.optimizers import load_state_tensors, make_optimizer, state_tensors
 from regard.training.settings import Training
 from training.test_loop import Plane, Watching, curve, last, plane_trainer, press_ctrl_c
@@ -32,7 +33,7 @@ def test_rmsprop_has_momentum_and_decaying_squares() -> None:
     assert layer.weight.item() == pytest.approx(weight, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "rmsprop"])
+@pytest.mark.parametrize("name", ["adam", "adamw", "muon", "rmsprop"])
 def test_the_state_of_every_optimizer_survives_as_plain_tensors(name: str) -> None:
     def stepped(layer: nn.Linear, optimizer: torch.optim.Optimizer, seed: int) -> None:
         torch.manual_seed(seed)
@@ -50,6 +51,44 @@ def test_the_state_of_every_optimizer_survives_as_plain_tensors(name: str) -> No
     stepped(other, second, 1)
     assert torch.equal(layer.weight, other.weight)
     assert torch.equal(layer.bias, other.bias)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (4, 32), (32, 4)])
+def test_an_orthogonal_matrix_keeps_the_directions_and_evens_the_lengths(shape: tuple[int, int]) -> None:
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    left, _, right = torch.linalg.svd(matrix, full_matrices=False)
+    inside = left.T @ orthogonal(matrix) @ right.T  # diagonal if the singular vectors are the same
+    assert (inside.diagonal() > 0.6).all()
+    assert (inside.diagonal() < 1.3).all()
+    assert inside.fill_diagonal_(0).abs().max() < 1e-4
+
+
+def test_muon_turns_hidden_matrices_and_leaves_the_rest_to_adamw() -> None:
+    class Words(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.embedding = nn.Embedding(5, 4)
+            self.hidden = nn.Linear(4, 3)
+
+    turned, plain = Words(), Words()
+    for model, name in ((turned, "muon"), (plain, "adamw")):
+        optimizer = make_optimizer(model, settings(optimizer=name, weight_decay=0.01))
+        torch.manual_seed(1)
+        for _ in range(2):
+            for parameter in model.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            gradient = turned.hidden.weight.grad if model is turned else None
+            before = turned.hidden.weight.detach().clone()
+            optimizer.step()
+            if gradient is not None:
+                moved = turned.hidden.weight - before * (1 - 0.1 * 0.01)
+                lengths = torch.linalg.svdvals(moved) / (0.1 * 0.2 * 4**0.5)
+                assert lengths.min() > 0.6
+                assert lengths.max() < 1.3
+    assert torch.equal(turned.embedding.weight, plain.embedding.weight)
+    assert torch.equal(turned.hidden.bias, plain.hidden.bias)
+    assert not torch.allclose(turned.hidden.weight, plain.hidden.weight)
 
 
 def test_rmsprop_interrupted_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> None:
@@ -84,7 +123,7 @@ def test_every_element_of_the_gradient_is_clipped_by_itself(tmp_path: Path) -> N
 
 
 def test_an_unknown_optimizer_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="called 'sgd': choose one of adam, adamw, rmsprop"):
+    with pytest.raises(UsageError, match="called 'sgd': choose one of adam, adamw, muon, rmsprop"):
         make_optimizer(nn.Linear(1, 1), Training(optimizer="sgd"))
 
 

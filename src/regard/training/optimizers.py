@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.errors import UsageError
+from regard.training.muon import Muon
 from regard.training.settings import Training
 
 Groups = list[dict[str, Any]]
@@ -29,11 +30,20 @@ def rmsprop(groups: Groups, settings: Training) -> Optimizer:
     )
 
 
+def muon(groups: Groups, settings: Training) -> Optimizer:
+    return Muon(groups, settings.learning_rate, _pair(settings), settings.epsilon, fused=True)
+
+
 def _pair(settings: Training) -> tuple[float, float]:
     return settings.betas[0], settings.betas[1]
 
 
-OPTIMIZERS: dict[str, Callable[[Groups, Training], Optimizer]] = {"adam": adam, "adamw": adamw, "rmsprop": rmsprop}
+OPTIMIZERS: dict[str, Callable[[Groups, Training], Optimizer]] = {
+    "adam": adam,
+    "adamw": adamw,
+    "muon": muon,
+    "rmsprop": rmsprop,
+}
 
 
 def make_optimizer(model: nn.Module, settings: Training) -> Optimizer:
@@ -45,7 +55,20 @@ def make_optimizer(model: nn.Module, settings: Training) -> Optimizer:
         {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": settings.weight_decay},
         {"params": [each for each in parameters if each.dim() < 2], "weight_decay": 0.0},
     ]
+    if settings.optimizer == "muon":
+        groups = _tables_apart(model, groups)
     return OPTIMIZERS[settings.optimizer]([group for group in groups if group["params"]], settings)
+
+
+def _tables_apart(model: nn.Module, groups: Groups) -> Groups:
+    """An embedding is a list of vectors, also where it predicts words: only the other matrices are turned as such."""
+    matrices, vectors = groups
+    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    return [
+        {**matrices, "params": [each for each in matrices["params"] if id(each) not in tables], "orthogonal": True},
+        {**matrices, "params": [each for each in matrices["params"] if id(each) in tables]},
+        vectors,
+    ]
 
 
 def set_rate(optimizer: Optimizer, learning_rate: float) -> None:

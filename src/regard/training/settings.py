@@ -13,7 +13,7 @@ class Training:
     steps: int = 10_000  # updates of the weights
     batch_tokens: int = 4096  # padded tokens of the longer side per batch
     accumulate: int = 1  # batches per update; the loss is sum / count, so splitting a batch changes nothing
-    optimizer: str = "adam"  # adam, adamw or rmsprop
+    optimizer: str = "adam"  # adam, adamw, muon or rmsprop
     learning_rate: float = 1e-3  # at the end of the warm-up
     betas: tuple[float, ...] = (0.9, 0.98)  # of the mean and of the squares; rmsprop: momentum and decay
     epsilon: float = 1e-9
