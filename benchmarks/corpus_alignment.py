@@ -8,7 +8,7 @@ The data and the steps are the demo's, the models those of `multi30k_attention.p
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ def recipe_of(name: str) -> Recipe:
     demo, model = load_recipe("demo-translate"), load_recipe(recipe, overrides).model
     known = asdict(families.resolve(model, vocabulary=1)[1])
     sizes = {key: value for key, value in SMALLER.items() if key in known}
-    return Recipe(name, "", "translate", demo.data, {**model, **sizes}, demo.training, demo.decoding)
+    return replace(demo, about=name, model={**model, **sizes})
 
 
 def measure(name: str, out: Path) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from statistics import mean
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE, ELMO = "ewt-elmo", "wikitext2-elmo"
 TAGGERS = {
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_args()
-    elmo = trained(Path(arguments.elmo), ELMO, [], arguments.data)
+    elmo = trained(arguments.elmo, ELMO, [], arguments.data)
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TAGGERS}
     for seed in map(int, arguments.seeds.split(",")):
         for name, changes in TAGGERS.items():
@@ -60,17 +61,6 @@ def main() -> None:
         )
         print(f"{name:10} " + " ".join(f"{share:8.2f}" for share in shares))
     print(f"wrote {path}")
-
-
-def trained(folder: Path, recipe: str, changes: list[str], data: str | None) -> tuple[Any, Any]:
-    """A run, trained to its end."""
-    if folder.exists():
-        run, outcome = runner.resume(folder, data)
-    else:
-        run, outcome = runner.train(load_recipe(recipe, changes), folder, data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
-    return run, outcome
 
 
 def score(run: Any, outcome: Any, seed: int, data: str | None) -> dict[str, Any]:

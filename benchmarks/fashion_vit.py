@@ -14,6 +14,7 @@ from typing import Any
 import regard
 from regard.recipes import load_recipe, runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "fashion-vit"
 
@@ -40,13 +41,8 @@ def main() -> None:
 def measure(seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train one seed to its end and score it."""
     folder = Path(arguments.out) / f"seed-{seed}"
-    if folder.exists():
-        run, outcome = runner.resume(folder, arguments.data)
-    else:
-        own = [f"training.seed={seed}", f"training.minutes={arguments.minutes}"]
-        run, outcome = runner.train(load_recipe(RECIPE, [*arguments.overrides, *own]), folder, arguments.data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    own = [f"training.seed={seed}", f"training.minutes={arguments.minutes}"]
+    run, outcome = trained(folder, RECIPE, [*arguments.overrides, *own], arguments.data)
     progress = outcome.progress
     print(f"seed {seed}: {progress.step} steps in {progress.seconds:.0f} s ({outcome.reason})", flush=True)
     return {

@@ -8,12 +8,12 @@ overlap, as nanoGPT estimates its losses, and in windows that overlap, which kno
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "shakespeare-gpt2"
 PROMPT = "ROMEO:"
@@ -26,12 +26,7 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_args()
     command = " ".join(["python benchmarks/shakespeare_gpt2.py", *arguments.overrides])
-    if Path(arguments.out).exists():
-        run, outcome = runner.resume(arguments.out, arguments.data)
-    else:
-        run, outcome = runner.train(load_recipe(RECIPE, arguments.overrides), arguments.out, arguments.data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    run, outcome = trained(arguments.out, RECIPE, arguments.overrides, arguments.data)
     speaker = regard.load(run.folder)
     context = speaker.model.context
     losses: dict[str, Any] = {}

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "wikitext2-gpt2"
 SENTENCE = "The FBI is chasing a criminal on the run ."
@@ -27,12 +28,7 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_args()
     command = " ".join(["python benchmarks/wikitext2_gpt2.py", *arguments.overrides])
-    if Path(arguments.out).exists():
-        run, outcome = runner.resume(arguments.out, arguments.data)
-    else:
-        run, outcome = runner.train(load_recipe(RECIPE, arguments.overrides), arguments.out, arguments.data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    run, outcome = trained(arguments.out, RECIPE, arguments.overrides, arguments.data)
     speaker = regard.load(run.folder)
     context = speaker.model.context
     splits: dict[str, Any] = {}
