@@ -1,0 +1,83 @@
+"""Omniglot: train `omniglot-snail` for 5 and 20 ways, 1 and 5 shots; accuracy over 1,000 episodes of unseen characters.
+
+    python benchmarks/omniglot_snail.py [--data DIR] [--out runs/omniglot] [--minutes 45] [--tasks 5x1 5x5 20x1 20x5]
+                                        [KEY=VALUE ...]
+
+Runs that are in --out already are used, and resumed if they are not finished. The best checkpoint is chosen on
+validation characters; the test characters are scored once, at the end. Writes results/omniglot-snail.json; numbers of
+tasks that are measured in another call are kept.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import regard
+from regard.recipes import load_recipe, runner
+from result_files import FOLDER, write_result
+
+RECIPE = "omniglot-snail"
+# Pictures per step are about the same for all: 32 episodes of 10, 10 of 30, 8 of 40, and 3 of 120.
+TASKS = {
+    "5x1": [],
+    "5x5": ["data.shots=5"],
+    "20x1": ["data.ways=20"],
+    "20x5": ["data.ways=20", "data.shots=5", "training.batch_tokens=360"],
+}
+PUBLISHED = {"5x1": 0.9907, "5x5": 0.9978, "20x1": 0.9764, "20x5": 0.9936}  # Mishra et al. 2018
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data")
+    parser.add_argument("--out", default="runs/omniglot")
+    parser.add_argument("--minutes", type=float, default=45.0, help="of training at most, for each task")
+    parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=["5x1", "5x5"])
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    rows = earlier()
+    for name in arguments.tasks:
+        rows[name] = measured(name, arguments)
+        low, high = rows[name]["test"]["accuracy_interval"]
+        print(f"{name}: {100 * rows[name]['test']['accuracy']:.2f} % [{100 * low:.2f}, {100 * high:.2f}]", flush=True)
+        command = (
+            f"python benchmarks/omniglot_snail.py --minutes {arguments.minutes:g} --tasks {' '.join(sorted(rows))}"
+        )
+        path = write_result(RECIPE, " ".join([command, *arguments.overrides]), {"tasks": rows, "published": PUBLISHED})
+    print(f"wrote {path}")
+
+
+def earlier() -> dict[str, Any]:
+    path = FOLDER / f"{RECIPE}.json"
+    return dict(json.loads(path.read_text("utf-8"))["tasks"]) if path.exists() else {}
+
+
+def measured(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Train one task to its end and score it."""
+    folder = Path(arguments.out) / name
+    if folder.exists():
+        run, outcome = runner.resume(folder, arguments.data)
+    else:
+        own = [*TASKS[name], f"training.minutes={arguments.minutes}", *arguments.overrides]
+        run, outcome = runner.train(load_recipe(RECIPE, own), folder, arguments.data)
+    if outcome.reason == "stopped":
+        raise SystemExit("stopped; the same command goes on")
+    return {
+        "config": run.config(),
+        "parameters": sum(each.numel() for each in regard.load(run.folder).model.parameters()),
+        "train_seconds": outcome.progress.seconds,
+        "steps": outcome.progress.step,
+        "best_step": outcome.progress.best_step,
+        "valid": runner.evaluate(run.folder, "valid", data=arguments.data).as_dict(),
+        "test": runner.evaluate(run.folder, "test", data=arguments.data).as_dict(),
+        "curve": [
+            {key: row[key] for key in ("step", "loss", "seconds", "valid_nll", "valid_accuracy")}
+            for row in run.read_metrics()
+            if "valid_nll" in row
+        ],
+    }
+
+
+if __name__ == "__main__":
+    main()

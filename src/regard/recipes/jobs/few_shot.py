@@ -1,0 +1,101 @@
+"""Few-shot runs: pictures of many classes, kept as bytes of one shape, and a model that learns to compare."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from regard import families, settings
+from regard.data.drawings import DrawingPreprocessing
+from regard.data.images import ImageSet, Preprocessing, store_images
+from regard.errors import UsageError
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.few_shot import FewShot, FewShotData, model_files
+from regard.tasks.matcher import EPISODES, FewShotScores, Matcher
+from regard.training import checkpoints
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+TASK = "few-shot"
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(FewShotData, recipe.data, "data")
+    family = str(recipe.model.get("preset")).partition(":")[0]
+    if family != "snail":
+        raise UsageError(f"few-shot episodes are read by a snail, not by a {family}: set model.preset")
+    config = _config(recipe, section)
+    section.preprocessing(config.image_size, config.channels)
+    families.check(recipe.model, ways=section.ways, shots=section.shots)
+    section.images("train", data), section.images("valid", data)  # a missing folder should not cost a run folder
+    _refuse_known_classes(section)
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, FewShot]:
+    section = settings.build(FewShotData, recipe.data, "data")
+    training, config = recipe.training_settings(), _config(recipe, section)
+    torch.manual_seed(training.seed)
+    model = families.build_model("snail", config)
+    preprocessing = section.preprocessing(config.image_size, config.channels)
+    place = run.folder / "data"
+    train, valid = (_stored(split, section, preprocessing, place, data, run.log) for split in ("train", "valid"))
+    files = model_files(families.config_json("snail", config, TASK), preprocessing)
+    return model, FewShot(train, valid, section, training, preprocessing, files, choose_device(training.device))
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> FewShotScores:
+    section = settings.build(FewShotData, recipe.data, "data")
+    matcher: Matcher = load_run(run)
+    place = Run.open(run).folder / "data"
+    with tempfile.TemporaryDirectory() as own, counting("matching", EPISODES) as finished:
+        folder = place if (place / split).exists() else Path(own)  # an evaluation leaves nothing behind
+        return matcher.evaluate(_stored(split, section, matcher.preprocessing, folder, data), split, finished=finished)
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> Matcher:
+    place = folder / "preprocessor_config.json"
+    channels: int = model.config.channels  # type: ignore[assignment, union-attr]
+    kind = DrawingPreprocessing if checkpoints.load_json(folder / "few_shot.json").get("drawings") else Preprocessing
+    return Matcher(model, kind.from_values(checkpoints.load_json(place), channels, str(place)), config_json)
+
+
+def _config(recipe: Recipe, section: FewShotData) -> Any:
+    _, config = families.resolve(recipe.model, ways=section.ways, shots=section.shots)
+    return config
+
+
+def _stored(
+    split: str,
+    section: FewShotData,
+    preprocessing: Preprocessing,
+    place: Path,
+    data: str | Path | None,
+    say: Callable[[str], None] = lambda line: None,
+) -> ImageSet:
+    """The pictures of a split, written below `place` the first time; `say` hears of what was left out."""
+    folder = place / split
+    if folder.exists():
+        return ImageSet(folder)
+    classes = sorted({known.label for known in section.images(split, data)})
+    images = store_images(section.images(split, data), classes, preprocessing, folder, say)
+    say(f"{split}: {len(classes)} classes, " + ", ".join(f"{count} {why}" for why, count in images.report.items()))
+    return images
+
+
+def _refuse_known_classes(section: FewShotData) -> None:
+    """Named sets see to it themselves; in folders of one's own a class must not be in two splits."""
+    if section.name is None:
+        train, valid = ({known.label for known in section.images(split, None)} for split in ("train", "valid"))
+        if train & valid:
+            raise UsageError(
+                f"the class {min(train & valid)!r} is in both {section.train} and {section.valid}: "
+                "an episode must hold classes that were never trained on; move it"
+            )
