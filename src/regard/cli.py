@@ -439,6 +439,74 @@ def picture_verdict(result: Any, as_json: bool) -> str:
     return f"{result.label}\t{result.probability:.4f}\t{result.name}" if result.label else f"\t\t{result.name}"
 
 
+@app.command()
+def match(
+    run: RunFolder,
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder per label, with example pictures in it.")],
+    queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="Pictures to label, or folders of them.")],
+    why: Annotated[bool, typer.Option("--why", help="Show the examples that weighed most.")] = False,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="page.html of all, or picture.svg or .png of one.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Label pictures by a few examples: label, its probability, the file, and all probabilities, a line each."""
+    from regard.data.images import picture_paths
+    from regard.loading import load_for
+    from regard.progress import counting
+    from regard.views.match import match_terminal
+
+    if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
+        raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
+    paths = picture_paths(queries)
+    if not paths:
+        raise UsageError("say which pictures to label: regard match RUN FOLDER QUERY..., or folders of them")
+    if output is not None and not output.endswith(".html") and len(paths) > 1:
+        raise UsageError(f"-o {output}: a figure shows one picture; give one, or write a page.html of all")
+    matcher = load_for("match", run)
+
+    def say(error: RegardError) -> None:
+        complain(str(error), 0)
+
+    examples = matcher.examples(folder, unreadable=say)
+    with counting("matching", len(paths)) as finished:
+        results = matcher.match(examples, paths, finished=finished, unreadable=say)
+    for result in results:
+        print(matched(result, why, as_json))
+        if why and result.label and not as_json:
+            print(match_terminal(result.attention))
+    readable = [result for result in results if result.label]
+    if output is not None and readable:
+        draw_matches([result.attention for result in readable[: MOST_ON_A_PAGE + 1]], output)
+    if len(readable) < len(results):
+        raise RegardError(f"{len(results) - len(readable)} of the {len(results)} pictures could not be read")
+
+
+def matched(result: Any, why: bool, as_json: bool) -> str:
+    if as_json:
+        record = {"image": result.name, "label": result.label or None, "probabilities": result.probabilities}
+        if why and result.label:
+            paid = result.attention.weights[-1, :-1].tolist()
+            record["examples"] = dict(zip(result.attention.names, paid, strict=True))
+        return json.dumps(record, ensure_ascii=False)
+    if not result.label:
+        return f"\t\t{result.name}\t"
+    ranked = sorted(result.probabilities.items(), key=lambda entry: -entry[1])
+    told = "  ".join(f"{label} {chance:.4f}" for label, chance in ranked)
+    return f"{result.label}\t{result.probability:.4f}\t{result.name}\t{told}"
+
+
+def draw_matches(drawn: list[Any], output: str) -> None:
+    from regard.views.match import match_figure, match_page
+
+    if not output.endswith(".html"):
+        match_figure(drawn[0], output)
+        return
+    if len(drawn) > MOST_ON_A_PAGE:
+        complain(f"{output} shows the first {MOST_ON_A_PAGE} pictures only", 0)
+    match_page(Path(output).stem, drawn[:MOST_ON_A_PAGE], output)
+
+
 def draw_documents(drawn: list[Any], output: str) -> None:
     from regard.views.document import document_figure, document_page
 
@@ -643,6 +711,56 @@ def save_vectors(parts: list[Any], output: str) -> None:
         raise UsageError(f"-o {output}: there is no text to embed")
     with whole_file(Path(output)) as opened:
         np.save(opened, np.concatenate(parts), allow_pickle=False)
+
+
+@app.command()
+def caption(
+    run: RunFolder,
+    images: Annotated[list[str], typer.Argument(metavar="IMAGE...", help="Pictures, or folders of them.")],
+    beam: Beam = None,
+    nbest: Annotated[int, typer.Option("--nbest", help="Print the N best captions of each picture.")] = 1,
+    sample: Annotated[bool, typer.Option("--sample", help="Draw captions instead of searching the best.")] = False,
+    temperature: Annotated[float | None, typer.Option(help="Of the sampling.")] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample among the k best words.")] = None,
+    top_p: Annotated[float | None, typer.Option(help="Sample among the words that hold this much probability.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
+    length_penalty: LengthPenalty = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens of a caption.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="What each word looked at: page.html, or picture.svg or .png of one."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what pictures show: a line of caption, score and file for each.
+
+    A picture that cannot be read is named, the others are captioned, and the exit code is 1.
+    """
+    from regard.loading import load_for
+    from regard.tasks.caption_verb import caption_files
+
+    if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
+        raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
+    captioner = load_for("caption", run)
+    if nbest > 1 and not sample:
+        beam = max(nbest, beam or captioner.decoding.num_beams)
+    caption_files(
+        captioner,
+        images,
+        output=output,
+        as_json=as_json,
+        tell=lambda line: print(line, flush=True),
+        complain=lambda message: complain(message, 0),
+        num_beams=beam,
+        num_return_sequences=nbest,
+        do_sample=sample or None,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        length_penalty=length_penalty,
+        max_new_tokens=max_new_tokens,
+    )
 
 
 @app.command()

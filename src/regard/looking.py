@@ -6,6 +6,7 @@ from pathlib import Path
 from regard.data.frames import as_pair
 from regard.errors import UsageError
 from regard.tasks.algorithm_runner import AlgorithmRunner
+from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.image_classifier import ImageEmbedder
 from regard.tasks.language_verbs import LanguageModel
@@ -15,7 +16,7 @@ from regard.views import Example, attention_page, heads_figure, heatmap, merge_w
 
 
 def draw(
-    loaded: Translator | AlgorithmRunner | Classifier | ImageEmbedder | LanguageModel | TextEmbedder,
+    loaded: Translator | AlgorithmRunner | Captioner | Classifier | ImageEmbedder | LanguageModel | TextEmbedder,
     text: str,
     target: str | None,
     layers: list[int] | None,
@@ -27,8 +28,10 @@ def draw(
         raise UsageError("there is nothing to look at in an empty text")
     if isinstance(loaded, Translator):
         return draw_translation(loaded, text, target, layers, heads, output)
+    if isinstance(loaded, Captioner):
+        return loaded.draw(text, target, output, layers=layers, heads=heads)
     if target is not None:
-        raise UsageError("--target is for translations; this run does not translate")
+        raise UsageError("--target is for translations and captions; this run makes neither")
     if isinstance(loaded, LanguageModel):
         return loaded.draw(text, output, layers=layers, heads=heads)
     if isinstance(loaded, ImageEmbedder):

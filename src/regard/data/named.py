@@ -8,6 +8,8 @@ Layout of the data folder:
     sst2/{train,dev,test}.tsv.gz
     mrpc/msr_paraphrase_{train,test}.txt.gz
     fashion_mnist/{train,t10k}-{images-idx3,labels-idx1}-ubyte.gz
+    omniglot/images_{background,evaluation}.npz
+    flickr8k/{images_{train,val,test}.zip,captions_{train,val,test}.tsv.gz}
 """
 
 import gzip
@@ -19,12 +21,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from regard.data.captions import CaptionedImage
 from regard.data.download import check_sha256, fetch
 from regard.data.fashion_mnist import fashion_mnist
+from regard.data.flickr8k import flickr8k
 from regard.data.glue import mrpc, sst2
 from regard.data.images import LabelledImage
 from regard.data.imdb import imdb
 from regard.data.labelled import Labelled
+from regard.data.omniglot import omniglot
 from regard.data.pairs import Pair
 from regard.data.parallel import read_pairs
 from regard.data.reversal import reversal
@@ -107,10 +112,11 @@ def _corpus(folder: str | Path, split: str, count: int | None = None, seed: int 
     return iter(corpus(split, count=count, seed=seed))
 
 
-# By what they hold: pairs of sentences, texts with labels, and pictures with labels.
+# By what they hold: pairs of sentences, texts with labels, pictures with labels, and pictures with captions.
 NAMED: dict[str, Callable[..., Iterator[Pair]]] = {"multi30k": multi30k, "corpus": _corpus, "reversal": reversal}
 NAMED_LABELLED: dict[str, Callable[..., Iterator[Labelled]]] = {"imdb": imdb, "sst2": sst2, "mrpc": mrpc}
-NAMED_IMAGES: dict[str, Callable[..., Iterator[LabelledImage]]] = {"fashion_mnist": fashion_mnist}
+NAMED_IMAGES: dict[str, Callable[..., Iterator[LabelledImage]]] = {"fashion_mnist": fashion_mnist, "omniglot": omniglot}
+NAMED_CAPTIONS: dict[str, Callable[..., Iterator[CaptionedImage]]] = {"flickr8k": flickr8k}
 
 
 def named(name: str, folder: str | Path, split: str, **options: object) -> Iterator[Pair]:
@@ -126,6 +132,11 @@ def named_labelled(name: str, folder: str | Path, split: str, **options: object)
 def named_images(name: str, folder: str | Path, split: str, **options: object) -> Iterator[LabelledImage]:
     """The labelled pictures of a split of a named data set."""
     return _open(NAMED_IMAGES, "labelled pictures", name, folder, split, options)
+
+
+def named_captions(name: str, folder: str | Path, split: str, **options: object) -> Iterator[CaptionedImage]:
+    """The captioned pictures of a split of a named data set."""
+    return _open(NAMED_CAPTIONS, "captioned pictures", name, folder, split, options)
 
 
 def _open(

@@ -16,11 +16,15 @@ TASKS = {
     "translate": "regard.recipes.jobs.translate",
     "classify": "regard.recipes.jobs.classify",
     "classify-images": "regard.recipes.jobs.classify_images",
+    "regions": "regard.recipes.jobs.regions",
+    "caption": "regard.recipes.jobs.caption",
     "language-model": "regard.recipes.jobs.language_model",
     "bidirectional-lm": "regard.recipes.jobs.bidirectional_lm",
     "tag": "regard.recipes.jobs.tag",
     "mask-fill": "regard.recipes.jobs.mask_fill",
     "algorithm": "regard.recipes.jobs.algorithm",
+    "few-shot": "regard.recipes.jobs.few_shot",
+    "bandit": "regard.recipes.jobs.bandit",
 }
 
 

@@ -64,11 +64,11 @@ def translation_scores(
         metric.n_bootstrap, metric.seed = samples, seed
     hypothesis_words, reference_words = bleu_statistics[:, :2].sum(0).tolist()
     return TranslationScores(
-        bleu=_score(bleu, bleu_statistics.sum(0)),
-        bleu_interval=_interval(bleu, bleu_statistics, samples, seed),
+        bleu=total_score(bleu, bleu_statistics.sum(0)),
+        bleu_interval=bootstrap_interval(bleu, bleu_statistics, samples, seed),
         bleu_signature=str(bleu.get_signature()),
-        chrf=_score(chrf, chrf_statistics.sum(0)),
-        chrf_interval=_interval(chrf, chrf_statistics, samples, seed),
+        chrf=total_score(chrf, chrf_statistics.sum(0)),
+        chrf_interval=bootstrap_interval(chrf, chrf_statistics, samples, seed),
         chrf_signature=str(chrf.get_signature()),
         length_ratio=hypothesis_words / reference_words if reference_words else 0.0,
         count=len(hypotheses),
@@ -102,7 +102,7 @@ def bleu_by_length(
     for index, label in enumerate(labels):
         own = statistics[bucket_of == index]
         if len(own):
-            bleu, interval = _score(metric, own.sum(0)), _interval(metric, own, samples, seed)
+            bleu, interval = total_score(metric, own.sum(0)), bootstrap_interval(metric, own, samples, seed)
             buckets.append(LengthBucket(label, len(own), bleu, interval))
     return buckets
 
@@ -136,12 +136,14 @@ def _statistics(metric: Any, hypotheses: Sequence[str], references: Sequence[str
     return np.array(metric._extract_corpus_statistics(hypotheses, [references]), dtype=np.int64)
 
 
-def _score(metric: Any, total: NDArray[np.int64]) -> float:
+def total_score(metric: Any, total: NDArray[np.int64]) -> float:
+    """The score of a corpus from the sum of its sentences' statistics."""
     return float(metric._compute_score_from_stats(total.tolist()).score)
 
 
-def _interval(metric: Any, statistics: NDArray[np.int64], samples: int, seed: int) -> Interval:
-    scores = sorted(_score(metric, total) for totals in _resampled(statistics, samples, seed) for total in totals)
+def bootstrap_interval(metric: Any, statistics: NDArray[np.int64], samples: int, seed: int) -> Interval:
+    """Where 95 % of the scores of corpora drawn from these sentences lie."""
+    scores = sorted(total_score(metric, total) for totals in _resampled(statistics, samples, seed) for total in totals)
     tail = samples // 40
     return scores[tail], scores[-1 - tail]
 

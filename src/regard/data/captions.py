@@ -1,0 +1,129 @@
+"""Pictures and what people said of them: tables of (file, caption), one caption a row, several rows a picture.
+
+    photos/captions.tsv      file<TAB>caption, with that header; or .jsonl, .csv, .parquet with these columns
+    photos/dog.jpg ...       files are looked for beside the table, or in `images`
+
+A caption is kept as its words: lower-case, without punctuation, as captions are scored everywhere.
+"""
+
+import hashlib
+import io
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image
+
+from regard.data.images import Pixels, Preprocessing
+from regard.data.labelled import read_rows
+from regard.errors import RegardError, UsageError
+
+WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
+LARGEST_FILE = 1 << 28  # bytes; no picture that can be decoded is larger
+LONGEST_CAPTION = 10_000  # characters
+
+
+@dataclass(frozen=True)
+class CaptionedImage:
+    """One picture: its name, its captions, and how to get the bytes of its file."""
+
+    name: str
+    captions: tuple[str, ...]
+    read: Callable[[], bytes] = field(repr=False)
+
+    def pixels(self, preprocessing: Preprocessing) -> Pixels:
+        """Decoded, as the model reads it."""
+        content = self.read()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # odd metadata is no reason to speak,
+                warnings.simplefilter("error", Image.DecompressionBombWarning)  # a file that swells to gigabytes is
+                return preprocessing.pixels(Image.open(io.BytesIO(content)))
+        except RegardError as error:
+            raise RegardError(str(error).replace("the picture", self.name, 1)) from error
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            raise RegardError(f"{self.name}: has more than {Image.MAX_IMAGE_PIXELS} pixels") from error
+        except (OSError, ValueError, SyntaxError) as error:
+            known = "of no known kind" if isinstance(error, Image.UnidentifiedImageError) else error
+            raise RegardError(f"{self.name}: not a readable picture ({known})") from error
+
+
+def readable_pictures(
+    pictures: Sequence[CaptionedImage],
+    preprocessing: Preprocessing,
+    say: Callable[[str], object] = lambda line: None,
+) -> Iterator[tuple[int, Pixels]]:
+    """The numbers and the bytes of those that can be read; `say` hears of the others."""
+    for number, picture in enumerate(pictures):
+        try:
+            yield number, picture.pixels(preprocessing)
+        except RegardError as error:
+            say(f"left out: {error}")
+
+
+def plain(caption: str) -> str:
+    """The words of a caption: `A dog 's ball , red .` is `a dog s ball red`."""
+    return " ".join(WORD.findall(caption.lower()))
+
+
+def digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def read_captions(
+    table: str | Path,
+    *,
+    images: str | Path | None = None,
+    file_column: str = "file",
+    caption_column: str = "caption",
+    skipped: Counter[str] | None = None,
+) -> Iterator[CaptionedImage]:
+    """The pictures of a table in the order of their first rows; a wrong request is an error at once."""
+    rows = read_rows(table, skipped)
+    folder = Path(table).expanduser().parent if images is None else Path(images).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder of pictures; give data.images")
+
+    def cells() -> Iterator[tuple[str, str]]:
+        for place, columns in rows:
+            for column in (file_column, caption_column):
+                if not isinstance(columns.get(column), str):
+                    names = ", ".join(map(repr, columns)) or "none"
+                    raise UsageError(f"{place}: no text in the column {column!r}; the columns are {names}")
+            yield columns[file_column], columns[caption_column]
+
+    return grouped(cells(), lambda name: lambda: file_bytes(folder / name), str(table), skipped)
+
+
+def grouped(
+    rows: Iterable[tuple[str, str]],
+    reader: Callable[[str], Callable[[], bytes]],
+    place: str,
+    skipped: Counter[str] | None = None,
+) -> Iterator[CaptionedImage]:
+    """Rows (file, caption) as pictures with all their captions; captions without a word are left out and counted."""
+    skipped = Counter() if skipped is None else skipped
+    captions: dict[str, list[str]] = {}
+    for name, caption in rows:
+        words = plain(caption) if len(caption) <= LONGEST_CAPTION else ""
+        if words:
+            captions.setdefault(name, []).append(words)
+        else:
+            skipped["captions without words" if len(caption) <= LONGEST_CAPTION else "captions too long"] += 1
+    if not captions:
+        raise RegardError(f"{place}: no usable caption; check that this is the right file")
+    for name, known in captions.items():
+        yield CaptionedImage(name, tuple(known), reader(name))
+
+
+def file_bytes(path: Path) -> bytes:
+    """The content of a picture's file."""
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise RegardError(f"{path}: is larger than {LARGEST_FILE >> 20} MB; make it smaller")
+        return path.read_bytes()
+    except OSError as error:
+        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from error

@@ -1,0 +1,136 @@
+"""Runs that learn to see from captions: pictures, the frequent words said of them, and an encoder of pictures."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard import families, settings
+from regard.data.captions import CaptionedImage, readable_pictures
+from regard.data.images import ImageSet, LabelledImage, Preprocessing, store_images
+from regard.errors import RegardError
+from regard.files import write_text
+from regard.loading import load as load_run
+from regard.progress import counting
+from regard.recipes import Recipe
+from regard.recipes.jobs import EvaluationOptions
+from regard.tasks.caption_data import WordData
+from regard.tasks.classify_images import model_files
+from regard.tasks.regions import (
+    AT_ONCE,
+    SeenWords,
+    WordFinder,
+    WordLearning,
+    WordScores,
+    frequent_words,
+    predictions,
+    word_scores,
+    word_shares,
+    words_json,
+)
+from regard.training import checkpoints
+from regard.training.loop import choose_device
+from regard.training.run import Run
+
+TASK = "regions"
+
+
+def check(recipe: Recipe, data: str | Path | None) -> None:
+    section = settings.build(WordData, recipe.data, "data")
+    families.check(recipe.model, labels=2)
+    _, config = families.resolve(recipe.model, labels=2)
+    section.preprocessing(config.image_size), section.augmentation()
+    section.pictures("train", data), section.pictures("valid", data)  # a missing file should not cost a run folder
+
+
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, WordLearning]:
+    section = settings.build(WordData, recipe.data, "data")
+    training = recipe.training_settings()
+    skipped: Counter[str] = Counter()
+    pictures = {split: list(section.pictures(split, data, skipped)) for split in ("train", "valid")}
+    words = _words(section, run, pictures["train"])
+    family, config = families.resolve(recipe.model, labels=len(words))
+    torch.manual_seed(training.seed)
+    model = families.build_model(family, config)
+    preprocessing = section.preprocessing(config.image_size)
+    for why, count in skipped.items():
+        run.log(f"left out: {count} {why}")
+    train, valid = (
+        SeenWords(_stored(split, pictures[split], preprocessing, run), word_shares(pictures[split], words))
+        for split in ("train", "valid")
+    )
+    rows, columns = model.encoder.grid  # type: ignore[union-attr, misc]
+    task = WordLearning(
+        train,
+        valid,
+        rows * columns,
+        training,
+        preprocessing,
+        section.augmentation(),
+        model_files(families.config_json(family, config, TASK), words, preprocessing),
+        choose_device(training.device),
+    )
+    return model, task
+
+
+def evaluate(
+    run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
+) -> WordScores:
+    section = settings.build(WordData, recipe.data, "data")
+    finder: WordFinder = load_run(run)
+    pictures = list(section.pictures(split, data))
+    shares = word_shares(pictures, finder.words)
+    with counting("looking", len(pictures)) as finished:
+
+        def batches() -> Iterator[tuple[Tensor, Tensor]]:
+            readable = readable_pictures(pictures, finder.preprocessing)
+            while chunk := list(islice(readable, AT_ONCE)):
+                pixels = torch.from_numpy(np.stack([pixels for _, pixels in chunk]))
+                yield pixels, torch.from_numpy(shares[[row for row, _ in chunk]])
+                finished(len(chunk))
+
+        logits, wanted = predictions(finder.model, batches(), finder.preprocessing)
+    return word_scores(logits, wanted)
+
+
+def load(folder: Path, model: nn.Module, config_json: str) -> WordFinder:
+    words = checkpoints.load_json(folder / "labels.json").get("labels", [])
+    config = model.config
+    if len(words) != config.labels:  # type: ignore[union-attr]
+        raise RegardError(
+            f"{folder}: {len(words)} words lie beside a model of {config.labels}; "  # type: ignore[union-attr]
+            "they do not belong together"
+        )
+    place = folder / "preprocessor_config.json"
+    return WordFinder(model, words, Preprocessing.from_values(checkpoints.load_json(place), 3, str(place)), config_json)
+
+
+def _words(section: WordData, run: Run, pictures: Sequence[CaptionedImage]) -> list[str]:
+    """The run's words: those its training captions use most."""
+    path = run.folder / "data" / "words.json"
+    if not path.exists():
+        write_text(path, words_json(frequent_words(pictures, section.words, section.frequent)))
+    return list(checkpoints.load_json(path)["labels"])
+
+
+def _stored(split: str, pictures: Sequence[CaptionedImage], preprocessing: Preprocessing, run: Run) -> ImageSet:
+    """The run's pictures, written the first time; what was left out is said in the log."""
+    folder = run.folder / "data" / split
+    if folder.exists():
+        return ImageSet(folder)
+    numbers = [str(row) for row in range(len(pictures))]
+    images = store_images(_numbered(pictures, preprocessing, run.log), numbers, preprocessing, folder)
+    run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in images.report.items()))
+    return images
+
+
+def _numbered(
+    pictures: Sequence[CaptionedImage], preprocessing: Preprocessing, say: Callable[[str], object]
+) -> Iterator[LabelledImage]:
+    """The label of each picture is its number, so that one that cannot be read is missed by no other."""
+    for row, pixels in readable_pictures(pictures, preprocessing, say):
+        yield LabelledImage(pixels.transpose(1, 2, 0), str(row), pictures[row].name)
