@@ -1,0 +1,1 @@
+"""The web page in which a model is looked at, and its server."""
