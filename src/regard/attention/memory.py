@@ -26,6 +26,8 @@ class Memory:
     values: Float[Tensor, "*batch keys value_size"]
     mask: Bool[Tensor, "batch keys"] | None = None
 
+    _room = None  # the storage behind keys and values, where there is one; not a field: it belongs to no copy
+
     def __len__(self) -> int:
         return self.keys.shape[-2]
 
@@ -34,7 +36,13 @@ class Memory:
         mask = None
         if self.mask is not None or new.mask is not None:
             mask = torch.cat([self._full_mask(), new._full_mask()], dim=-1)
-        return Memory(torch.cat([self.keys, new.keys], dim=-2), torch.cat([self.values, new.values], dim=-2), mask)
+        if not torch.is_inference_mode_enabled():  # gradients and traced graphs need their own copies
+            return Memory(torch.cat([self.keys, new.keys], dim=-2), torch.cat([self.values, new.values], dim=-2), mask)
+        room = self._room or Room(self)
+        room = room.write(len(self), new)
+        grown = Memory(*room.first(len(self) + len(new)), mask)
+        object.__setattr__(grown, "_room", room)
+        return grown
 
     def _full_mask(self) -> Bool[Tensor, "batch keys"]:
         if self.mask is not None:
@@ -52,6 +60,43 @@ class Memory:
         if self.mask is None:
             return torch.tensor(len(self), device=self.keys.device)
         return self.mask.sum(-1)
+
+
+class Room:
+    """Storage with space behind what is used, so that a memory need not be copied to grow by a step.
+
+    Only what lies behind the end of a memory is ever written, so memories stay the values they are: if two grow from
+    the same one, the second finds the space taken and moves to a room of its own.
+    """
+
+    def __init__(self, memory: Memory):
+        self.parts = (memory.keys, memory.values)
+        self.used = len(memory)
+
+    def first(self, length: int) -> tuple[Tensor, Tensor]:
+        keys, values = self.parts
+        return keys[..., :length, :], values[..., :length, :]
+
+    def write(self, after: int, new: Memory) -> "Room":
+        """This room, or a larger one, with `new` behind the first `after` keys."""
+        room = self
+        if self.used != after or after + len(new) > self.parts[0].shape[-2]:
+            room = self._moved(after, after + len(new))
+        for part, added in zip(room.parts, (new.keys, new.values), strict=True):
+            part[..., after : after + len(new), :] = added
+        room.used = after + len(new)
+        return room
+
+    def _moved(self, length: int, wanted: int) -> "Room":
+        """A copy of the first `length` keys with space for twice what is `wanted`, so that moves become rare."""
+        larger = []
+        for part, known in zip(self.parts, self.first(length), strict=True):
+            space = part.new_empty(*part.shape[:-2], 2 * wanted, part.shape[-1])
+            space[..., :length, :] = known
+            larger.append(space)
+        room = Room(Memory(larger[0], larger[1]))
+        room.used = length
+        return room
 
 
 @dataclass
