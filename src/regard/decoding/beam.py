@@ -5,13 +5,15 @@ end token counted; a sentence is done when it has `beams` of them and no unfinis
 length, beat the worst. A hypothesis cut by its sentence's limit competes as it stands.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, log_probabilities, take_rows
+from regard.decoding.beams import carry
+from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, log_probabilities
 
 
 @dataclass
@@ -31,6 +33,18 @@ class _Sentence:
         return len(self.finished) == beams and best_possible <= self.finished[-1].score
 
 
+@dataclass(frozen=True)
+class Expanded:
+    """What one step of a search weighed up, for whoever watches."""
+
+    sentences: list[int]  # those still searched, by their places in the batch
+    length: int  # of the candidates, in tokens
+    totals: Float[Tensor, "live candidates"]  # log-probabilities, the best first; -inf: not a candidate
+    parents: Int[Tensor, "live candidates"]  # which of the beams of the step before is continued
+    tokens: Int[Tensor, "live candidates"]  # with which token
+    kept: Int[Tensor, "live beams"]  # the candidates that are the beams of the next step
+
+
 @torch.inference_mode()
 def beam_search(
     decoder: Decoder,
@@ -41,34 +55,36 @@ def beam_search(
     beams: int,
     length_penalty: float = 1.0,
     renormalize: bool = False,
+    watch: Callable[[Expanded], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """For each sentence its best hypotheses, at most `beams`, the best first; `limits` count the end token."""
     device = source.device
     sentences = [_Sentence(index, limit) for index, limit in enumerate(limits)]
     live = list(sentences)
-    state = take_rows(decoder.start(source), torch.arange(len(live), device=device).repeat_interleave(beams))
+    carried = carry(decoder, source, beams)
     scores = torch.full((len(live), beams), -torch.inf, device=device)
     scores[:, 0] = 0.0  # all beams start equal: only one may count
     history = torch.empty(len(live), beams, 0, dtype=torch.long, device=device)
-    tokens = torch.full((len(live) * beams,), vocabulary.start, dtype=torch.long, device=device)
+    tokens = torch.full((len(live), beams), vocabulary.start, dtype=torch.long, device=device)
     never = torch.tensor(list(vocabulary.never), dtype=torch.long, device=device)
     length = 0
     while live:
         length += 1
-        logits, state = decoder.step(tokens, state)
-        log_p = log_probabilities(logits, never, renormalize)
-        totals = (scores.view(-1, 1) + log_p).view(len(live), -1)
+        log_p = log_probabilities(carried.step(tokens), never, renormalize)
+        totals = (scores.unsqueeze(-1) + log_p).flatten(1)
         # 2 * beams candidates: even if half of them end, enough go on.
         best, flat = totals.topk(min(2 * beams, totals.shape[1]), dim=1)
-        parent, word = flat // log_p.shape[1], flat % log_p.shape[1]
+        parent, word = flat // log_p.shape[-1], flat % log_p.shape[-1]
         ends = word == vocabulary.end
         norm = length**length_penalty
         _collect(live, best, parent, ends, history, beams, norm)
 
         # The best candidates that go on, in their order; impossible ones fill up where there are too few.
-        best = best.masked_fill(ends, -torch.inf)
-        order = best.argsort(dim=1, descending=True, stable=True)[:, :beams]
-        scores, parent, word = best.gather(1, order), parent.gather(1, order), word.gather(1, order)
+        going_on = best.masked_fill(ends, -torch.inf)
+        order = going_on.argsort(dim=1, descending=True, stable=True)[:, :beams]
+        if watch is not None:
+            watch(Expanded([sentence.index for sentence in live], length, best, parent, word, order))
+        scores, parent, word = going_on.gather(1, order), parent.gather(1, order), word.gather(1, order)
         history = torch.cat([history.gather(1, parent.unsqueeze(-1).expand(-1, -1, length - 1)), word[..., None]], 2)
 
         keep = []
@@ -79,8 +95,8 @@ def beam_search(
                 keep.append(row)
         kept = torch.tensor(keep, dtype=torch.long, device=device)
         live = [live[row] for row in keep]
-        state = take_rows(state, (kept[:, None] * beams + parent[kept]).flatten())
-        scores, history, tokens = scores[kept], history[kept], word[kept].flatten()
+        scores, history, tokens = scores[kept], history[kept], word[kept]
+        carried.go_on(kept, parent[kept])
     return [sentence.finished for sentence in sentences]
 
 

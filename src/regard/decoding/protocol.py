@@ -42,11 +42,11 @@ class Hypothesis:
 
 
 def log_probabilities(
-    logits: Float[Tensor, "rows vocabulary"], never: Int[Tensor, "forbidden"], renormalize: bool
-) -> Float[Tensor, "rows vocabulary"]:
+    logits: Float[Tensor, "*rows vocabulary"], never: Int[Tensor, "forbidden"], renormalize: bool
+) -> Float[Tensor, "*rows vocabulary"]:
     """Of each token to come next; those that `never` come may leave their probability to the others."""
     log_p = logits.float().log_softmax(-1)
-    log_p[:, never] = -torch.inf
+    log_p[..., never] = -torch.inf
     return log_p.log_softmax(-1) if renormalize else log_p
 
 

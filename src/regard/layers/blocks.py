@@ -140,7 +140,7 @@ class DecoderBlock(nn.Module):
         self,
         states: States,
         source: Memory,
-        mask: Bool[Tensor, "batch length"] | None = None,
+        mask: Bool[Tensor, "batch ..."] | None = None,
         past: Memory | None = None,
     ) -> tuple[States, Memory]:
         """The new states, and this block's memory of the target so far: the `past` of the next step."""

@@ -17,7 +17,7 @@ begin with the padding token. The table of the public names stands at the end.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -76,6 +76,16 @@ class State:
     place: Int[Tensor, "batch"]  # of the next token
 
 
+@dataclass(frozen=True)
+class Beams:
+    """The same for several hypotheses of each sentence, which share one memory of all their tokens."""
+
+    sources: tuple[Memory, ...]
+    pasts: tuple[Memory, ...] | None  # beam by beam, step by step
+    ancestors: Bool[Tensor, "batch beams keys"]  # which of those tokens are a beam's own
+    place: Int[Tensor, "batch"]
+
+
 class Encoder(nn.Module):
     """A stack of encoder blocks over embedded tokens."""
 
@@ -107,7 +117,7 @@ class Decoder(nn.Module):
         self,
         states: States,
         sources: tuple[Memory, ...],
-        mask: Mask | None = None,
+        mask: Bool[Tensor, "batch ..."] | None = None,
         pasts: tuple[Memory, ...] | None = None,
     ) -> tuple[States, tuple[Memory, ...]]:
         memories = []
@@ -187,6 +197,26 @@ class Transformer(nn.Module):
         states = self.embed(tokens[:, None], None, state.place[:, None])
         states, pasts = self.decoder(states, state.sources, None, state.pasts)
         return self.logits(states[:, -1]), State(state.sources, pasts, state.place + 1)
+
+    def start_beams(self, source: Tokens, beams: int) -> Beams:
+        """The beams of a sentence are queries of one memory: see regard.decoding.beams."""
+        state = self.start(source)
+        nobody = torch.ones(len(source), beams, 0, dtype=torch.bool, device=source.device)
+        return Beams(state.sources, None, nobody, state.place)
+
+    def step_beams(
+        self, tokens: Int[Tensor, "batch beams"], state: Beams
+    ) -> tuple[Float[Tensor, "batch beams vocabulary"], Beams]:
+        """Every beam sees its ancestors and itself, among the tokens of all."""
+        itself = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device).expand(len(tokens), -1, -1)
+        visible = torch.cat([state.ancestors, itself], dim=2)
+        states = self.embed(tokens, None, state.place[:, None].expand_as(tokens))
+        states, pasts = self.decoder(states, state.sources, visible, state.pasts)
+        return self.logits(states), Beams(state.sources, pasts, visible, state.place + 1)
+
+    def follow(self, state: Beams, parents: Int[Tensor, "batch beams"]) -> Beams:
+        ancestors = state.ancestors.gather(1, parents.unsqueeze(-1).expand(-1, -1, state.ancestors.shape[2]))
+        return replace(state, ancestors=ancestors)
 
     @staticmethod
     def attention_kind(name: str) -> str:
