@@ -1,0 +1,166 @@
+"""Transformer-base with random weights: 500 English sentences of Multi30k, beam 5 and greedy, 24 tokens each.
+
+Sentences may not end, so every side writes as many tokens; the first twenty must come out the same everywhere. Peers:
+Hugging Face transformers (MarianMTModel) and CTranslate2 (fp32, int8), the latter both with its threads inside one
+translation and with as many translations side by side; its better time counts.
+"""
+
+import argparse
+import tempfile
+from itertools import islice
+from typing import Any
+
+import torch
+
+from regard.data.named import data_folder, named
+from regard.data.tokenizer import Tokenizer
+from regard.decoding.generate import generate, padded
+from regard.decoding.protocol import Vocabulary
+from regard.decoding.settings import Decoding
+from regard.export import ctranslate2 as export
+from regard.models import transformer
+from speed.peers import nameless, read_back, save_spec
+from speed.rounds import ROUNDS, compare
+
+VOCABULARY, NEW = 8000, 24
+START, END = 0, 1  # padding begins a translation in Marian's family
+PROMISED = {5: (1.4, 1.0), 1: (None, 1.0)}  # by beams: against transformers, against CTranslate2
+CHECKED = 20
+
+
+def measure(options: list[str]) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks translate", description=__doc__)
+    parser.add_argument("--data")
+    parser.add_argument("--beams", default="5,1")
+    parser.add_argument("--sentences", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--quick", action="store_true", help="a tiny model, to see that everything runs")
+    arguments = parser.parse_args(options)
+    rows = sentences(arguments.data, arguments.sentences)
+    theirs = marian(arguments.quick)
+    ours = read_back(theirs, transformer, "transformer", transformer.public_names)
+    with tempfile.TemporaryDirectory() as folder:
+        engines = ctranslate2_engines(ours, folder)
+        return {
+            "sentences": len(rows),
+            "new": NEW,
+            "parameters": sum(each.numel() for each in ours.parameters()),
+            "beams": {
+                beams: one_search(int(beams), rows, ours, theirs, engines, arguments.rounds)
+                for beams in arguments.beams.split(",")
+            },
+        }
+
+
+def sentences(data: str | None, count: int) -> list[list[int]]:
+    """English sentences as numbers of BPE pieces, the end behind each; numbers 0 and 1 stay free."""
+    train = [pair.source for pair in islice(named("multi30k", data_folder(data), "train"), 5000)]
+    tokenizer = Tokenizer.train("bpe", train, VOCABULARY - 2)
+    test = [pair.source for pair in islice(named("multi30k", data_folder(data), "test"), count)]
+    return [[*(token + 2 for token in row), END] for row in tokenizer.encode_all(test)]
+
+
+def marian(quick: bool) -> Any:
+    """Transformer-base in Marian's family; with larger weights than at birth, so that words differ."""
+    import transformers
+
+    size, layers, heads = (32, 2, 2) if quick else (512, 6, 8)
+    torch.manual_seed(0)
+    config = transformers.MarianConfig(
+        vocab_size=VOCABULARY,
+        d_model=size,
+        encoder_layers=layers,
+        decoder_layers=layers,
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=4 * size,
+        decoder_ffn_dim=4 * size,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=512,
+        pad_token_id=START,
+        decoder_start_token_id=START,
+        eos_token_id=END,
+        forced_eos_token_id=None,
+    )
+    model = transformers.MarianMTModel(config).eval()
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 2 and "embed_positions" not in name:
+            torch.nn.init.normal_(parameter, std=size**-0.5)
+    return model
+
+
+def ctranslate2_engines(ours: Any, folder: str) -> dict[str, Any]:
+    import ctranslate2
+
+    threads = torch.get_num_threads()
+    engines = {}
+    for kind, name in (("float32", "ctranslate2"), ("int8", "ctranslate2 int8")):
+        subject = nameless(ours, "transformer", END)
+        subject.tokenizer.start = START
+        save_spec(export.translator(subject), f"{folder}/{kind}", kind)
+        for how, (inter, intra) in {"": (1, threads), ", side by side": (threads, 1)}.items():
+            engines[name + how] = ctranslate2.Translator(
+                f"{folder}/{kind}", compute_type=kind, inter_threads=inter, intra_threads=intra
+            )
+    return engines
+
+
+def one_search(
+    beams: int, rows: list[list[int]], ours: Any, theirs: Any, engines: dict[str, Any], rounds: int
+) -> dict[str, Any]:
+    settings = Decoding(num_beams=beams, max_new_tokens=NEW)
+
+    def ask_ours(model: Any, asked: list[list[int]] = rows) -> list[list[int]]:
+        words = Vocabulary(START, END, never=(START, END))
+        return [best[0].tokens for best in generate(model, asked, words, settings, pad=START)]
+
+    def ask_theirs(asked: list[list[int]] = rows) -> list[list[int]]:
+        """Sorted by length, in batches, as their pipeline's users do."""
+        order = sorted(range(len(asked)), key=lambda item: -len(asked[item]))
+        found: dict[int, list[int]] = {}
+        for first in range(0, len(order), 32):
+            items = order[first : first + 32]
+            batch = padded([asked[item] for item in items], START)
+            written = theirs.generate(
+                batch,
+                attention_mask=(batch != START).long(),
+                num_beams=beams,
+                max_new_tokens=NEW,
+                do_sample=False,
+                suppress_tokens=[START, END],
+            )
+            found.update(zip(items, written[:, 1:].tolist(), strict=True))
+        return [found[item] for item in range(len(asked))]
+
+    def ask_engine(name: str, asked: list[list[int]] = rows) -> list[list[int]]:
+        answers = engines[name].translate_batch(
+            [[f"<{token}>" for token in row[:-1]] for row in asked],
+            beam_size=beams,
+            max_decoding_length=NEW,
+            max_batch_size=4096 // beams,
+            batch_type="tokens",
+            suppress_sequences=[[f"<{START}>"], [f"<{END}>"]],
+        )
+        return [[int(word[1:-1]) for word in known.hypotheses[0]] for known in answers]
+
+    few = rows[:CHECKED]
+    said = {
+        "regard": ask_ours(ours, few),
+        "transformers": ask_theirs(few),
+        "ctranslate2": ask_engine("ctranslate2", few),
+    }
+    for name, answer in said.items():
+        same = sum(one == two for one, two in zip(answer, said["regard"], strict=True))
+        if same < CHECKED - 1:  # one near tie may fall either way
+            raise SystemExit(f"{name} gives the same translation for {same} of {CHECKED}: nothing is measured")
+    print(f"{beams} beams: all sides agree", flush=True)
+    sides = {"regard": lambda: ask_ours(ours), "transformers": ask_theirs}
+    sides |= {name: (lambda name=name: ask_engine(name)) for name in engines}
+    hf, engine = PROMISED.get(beams, (None, None))
+    pairs = {
+        ("regard", "transformers"): hf,
+        ("regard", "ctranslate2"): engine,
+        ("regard", "ctranslate2, side by side"): engine,
+    }
+    return compare(sides, pairs, rounds)
