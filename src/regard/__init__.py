@@ -10,20 +10,30 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from regard.attention import attend, record
+    from regard import inspect
+    from regard.attention import attend
+    from regard.attention.watching import record
     from regard.loading import load
+    from regard.looking import look
 
 # Where each public name lives. They are imported at first use, so that `regard --help` need not wait for torch.
-_HOMES = {"attend": "regard.attention", "record": "regard.attention", "load": "regard.loading"}
+_HOMES = {
+    "attend": "regard.attention",
+    "load": "regard.loading",
+    "look": "regard.looking",
+    "record": "regard.attention.watching",
+}
 
-__all__ = ["__version__", "attend", "load", "record"]
+__all__ = ["__version__", "attend", "inspect", "load", "look", "record"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'regard' has no attribute {name!r}")
     import importlib
 
+    if name == "inspect":  # a package, not a name in one
+        return importlib.import_module("regard.inspect")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'regard' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

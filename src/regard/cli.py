@@ -546,7 +546,8 @@ def tag(
         while chunk := list(islice(sentences, at_once)):
             results = tagger.tag([words for _, words in chunk], finished=finished)
             for (number, _), result in zip(chunk, results, strict=True):
-                record = {"line": number, **vars(result)}
+                known = {"words": result.words, "tags": result.tags, "probabilities": result.probabilities}
+                record = {"line": number, **known}
                 print(json.dumps(record, ensure_ascii=False) if as_json else result.text)
             sys.stdout.flush()
 
@@ -791,6 +792,27 @@ def numbers(text: str | None, option: str) -> list[int] | None:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"{option} {text!r} is not a list of whole numbers such as 0,2 or -1") from None
+
+
+@app.command()
+def serve(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run or checkpoint folders, or hf:OWNER/NAME.")],
+    host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
+    api_key_file: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Clients must know the key in its first line.")
+    ] = None,
+    max_body: Annotated[float, typer.Option(help="Megabytes of a request.")] = 10,
+    max_tokens: Annotated[int, typer.Option(help="Of a request's texts, and of what is made of each.")] = 4096,
+    max_concurrent: Annotated[int, typer.Option(help="Requests at once, those that wait included.")] = 64,
+    timeout: Annotated[float, typer.Option(help="Seconds until an answer.")] = 60,
+) -> None:
+    """Serve runs to programs: a REST API, on this machine only unless told otherwise. /docs says what it can do."""
+    from regard.explorer.limits import MEGABYTE, Limits
+    from regard.explorer.serving import serve as serve_runs
+
+    limits = Limits(max_body * MEGABYTE, max_tokens, max_concurrent, timeout)
+    serve_runs(runs, host=host, port=port, limits=limits, key_file=api_key_file)
 
 
 @app.command()

@@ -73,7 +73,7 @@ def record(
     """
     tape = Tape()
     chosen = choose_attentions(model, layers)
-    heads, queries = _reusable(heads), _reusable(queries)
+    heads, queries = reusable(heads), reusable(queries)
     handles = [module.register_forward_hook(_recorder(tape, name, heads, queries)) for name, module in chosen]
     try:
         yield tape
@@ -90,7 +90,13 @@ def attentions(model: nn.Module) -> list[tuple[str, nn.Module]]:
 
 def choose_attentions(model: nn.Module, layers: int | str | Iterable[int | str] | None) -> list[tuple[str, nn.Module]]:
     """The attentions whose layer number or name is asked for; asking for none that exists is an error."""
-    found = attentions(model)
+    return choose_among(attentions(model), layers)
+
+
+def choose_among(
+    found: list[tuple[str, nn.Module]], layers: int | str | Iterable[int | str] | None
+) -> list[tuple[str, nn.Module]]:
+    """The same, of attentions that are already found."""
     if layers is None:
         return found
     wanted = [layers] if isinstance(layers, int | str) else list(layers)
@@ -118,15 +124,15 @@ def _stack_and_number(name: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else ("", 0)
 
 
-def _reusable(choice: Choice) -> Choice:
+def reusable(choice: Choice) -> Choice:
     """Every layer reads the choice again, so a generator becomes a list."""
     return choice if choice is None or isinstance(choice, int | slice) else list(choice)
 
 
 def _recorder(tape: Tape, name: str, heads: Choice, queries: Choice) -> Any:
     def hook(module: nn.Module, inputs: tuple[Any, ...], output: Attended) -> None:
-        chosen_heads = _index(heads, getattr(module, "heads", 1), "head", name)
-        rows = _index(queries, output.context.shape[-2], "query", name)
+        chosen_heads = None if heads is None else index_of(heads, getattr(module, "heads", 1), "head", name)
+        rows = None if queries is None else index_of(queries, output.context.shape[-2], "query", name)
         has_heads = isinstance(module, MultiHeadAttention)
         with torch.no_grad():
             weights = output.weights_of(chosen_heads if has_heads else None, rows).detach()
@@ -139,9 +145,10 @@ def _recorder(tape: Tape, name: str, heads: Choice, queries: Choice) -> Any:
     return hook
 
 
-def _index(choice: Choice, count: int, what: str, name: str) -> Tensor | None:
+def index_of(choice: Choice, count: int, what: str, name: str) -> Tensor:
+    """The numbers of what is chosen, all of them from 0; one that does not exist is an error."""
     if choice is None:
-        return None
+        return torch.arange(count)
     if isinstance(choice, slice):
         return torch.arange(count)[choice]
     numbers = [choice] if isinstance(choice, int) else list(choice)

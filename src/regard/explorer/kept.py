@@ -80,7 +80,7 @@ class KeptAttention:
         heads = torch.tensor([head]) if self.has_heads and head is not None else None
         with torch.inference_mode():
             weights = call.weights_of(heads, rows).float().cpu()
-        return weights.reshape(-1, len(rows), call.keys)
+        return weights.reshape(self.heads if head is None else 1, len(rows), call.keys)
 
     def tile(self, head: int, level: int, row: int, column: int) -> UInt8[ndarray, "rows columns"]:
         """Square roots of weights, 255 for 1, of the cells [row * 256, ...) x [column * 256, ...) of a level."""

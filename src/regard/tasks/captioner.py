@@ -1,6 +1,5 @@
 """The verb: a trained captioner, its tokenizer and its way to read pictures, ready to caption and to be looked into."""
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,14 +22,15 @@ from regard.errors import RegardError, UsageError
 from regard.tasks.alignment import merge_subwords
 from regard.tasks.caption import caption_rows, encoding, model_files
 from regard.training import checkpoints
-from regard.views.caption import CaptionMap, caption_figure, caption_page, caption_page_text
+from regard.views.caption import CaptionMap, caption_figure, caption_page
+from regard.views.look import Look, Shown
 
 LONGEST = 40  # tokens of a caption, unless max_new_tokens says otherwise
 SHOWN = 480  # pixels of the longer side of a picture that is drawn
 
 
 @dataclass(eq=False)
-class Captioned:
+class Captioned(Shown):
     """One picture: its caption and score and, when somebody looks, where each word looked.
 
     A picture that could not be read has an empty caption and no tokens.
@@ -62,12 +62,13 @@ class Captioned:
             for number, word in enumerate(known.words)
         ]
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the page of this picture, in a frame of its own."""
+    def told(self) -> str:
+        return f"{self.name}: {self.text} ({self.score:.2f})"
+
+    def look(self) -> Look | None:
         if self.attention is None:
-            return f"<p>{html.escape(self.name)}: {html.escape(self.text)}</p>"
-        page = caption_page_text(self.text, [self.attention])
-        return f'<iframe sandbox width="100%" height="560" srcdoc="{html.escape(page)}"></iframe>'
+            return None
+        return Look(f"{self.text} ({self.score:.2f})", self.attention, score=self.score)
 
 
 class Captioner:

@@ -20,13 +20,8 @@ from regard.tasks.classify import Reading, in_batches, model_files, model_inputs
 from regard.tasks.language_verbs import own_words
 from regard.training import checkpoints
 from regard.views import AttentionMap, Example, attention_page, heatmap, merge_words, terminal
-from regard.views.document import (
-    DocumentMap,
-    document_figure,
-    document_page,
-    document_page_text,
-    document_terminal,
-)
+from regard.views.document import DocumentMap, document_figure, document_page, document_terminal
+from regard.views.look import Look, Shown
 
 TEXTS_AT_ONCE = 2048  # encoded together; changes memory, never results
 
@@ -41,7 +36,7 @@ class Weighed:
 
 
 @dataclass(eq=False)
-class Classified:
+class Classified(Shown):
     """One text: its label, the probability of every label, and, when somebody looks, what was attended to.
 
     A text without a word has no label: it is empty, and so are the probabilities.
@@ -59,13 +54,16 @@ class Classified:
         return self.probabilities.get(self.label, 0.0)
 
     @cached_property
-    def attention(self) -> DocumentMap:
-        """The weights of all sentences and words."""
-        return self.classifier.look(self.text)
+    def attention(self) -> DocumentMap | tuple[AttentionMap, ...]:
+        """The weights of all sentences and words, or, of a model that reads one row of tokens, between all tokens."""
+        if self.classifier.reads == "documents":
+            return self.classifier.look(self.text)
+        return self.classifier.look_tokens(self.text if self.second is None else (self.text, self.second))
 
     @property
     def sentences(self) -> tuple[Weighed, ...]:
         """The sentences in their order, each with its weight and its weighed words."""
+        document = self.attention if isinstance(self.attention, DocumentMap) else self.classifier.look(self.text)
         return tuple(
             Weighed(
                 self.text[spans[0][0] : spans[-1][1]],
@@ -73,18 +71,24 @@ class Classified:
                 tuple(Weighed(self.text[a:b], float(paid)) for (a, b), paid in zip(spans, words, strict=True)),
             )
             for spans, weight, words in zip(
-                self.attention.sentences, self.attention.sentence_weights, self.attention.word_weights, strict=True
+                document.sentences, document.sentence_weights, document.word_weights, strict=True
             )
         )
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the page of this text, in a frame of its own."""
-        import html
-
+    def told(self) -> str:
         if not self.label:
-            return "<p>a text without a word</p>"
-        page = document_page_text(self.label, [self.attention])
-        return f'<iframe sandbox="allow-scripts" width="100%" height="480" srcdoc="{html.escape(page)}"></iframe>'
+            return "a text without a word"
+        return f"{self.label} ({self.probability:.1%}): {self._read}"
+
+    def look(self) -> Look | None:
+        if not self.label:
+            return None
+        said = f"{self.label} ({self.probability:.1%})"
+        return Look(said, self.attention, self._read, said, self.probability)
+
+    @property
+    def _read(self) -> str:
+        return self.text if self.second is None else f"{self.text} / {self.second}"
 
 
 class Classifier:

@@ -1,6 +1,5 @@
 """The verbs: a trained model, its way to read pictures and its labels, ready to classify and to be looked into."""
 
-import html
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,15 +12,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.attention import record
+from regard.attention.rollout import rollout
 from regard.data.images import Picture, Pixels, Preprocessing
 from regard.errors import RegardError, UsageError
 from regard.tasks.classify_images import TOKENS_AT_ONCE, model_files, token_count
 from regard.training import checkpoints
-from regard.views.image import ImageMap, image_figure, image_page, image_page_text, image_terminal, rollout
+from regard.views.image import ImageMap, image_figure, image_page, image_terminal
+from regard.views.look import Look, Shown
 
 
 @dataclass(eq=False)
-class ClassifiedImage:
+class ClassifiedImage(Shown):
     """One picture: its label, the probability of every label, and, when somebody looks, what was attended to.
 
     A picture that could not be read has no label: it is empty, and so are the probabilities.
@@ -43,12 +44,13 @@ class ClassifiedImage:
         """What the class token paid to every patch in the last layer, and the rollout of all layers."""
         return self.classifier.look(self.picture)
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the page of this picture, in a frame of its own."""
+    def told(self) -> str:
         if not self.label:
-            return "<p>a picture that could not be read</p>"
-        page = image_page_text(self.name, [self.attention])
-        return f'<iframe sandbox width="100%" height="560" srcdoc="{html.escape(page)}"></iframe>'
+            return f"{self.name}: a picture that could not be read"
+        return f"{self.name}: {self.label} ({self.probability:.1%})"
+
+    def look(self) -> Look | None:
+        return Look(self.name, self.attention, score=self.probability) if self.label else None
 
 
 class ImageEmbedder:

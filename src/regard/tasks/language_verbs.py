@@ -22,6 +22,7 @@ from regard.tasks.continuation import Continuation, Listener, cut
 from regard.tasks.language_model import Finished, context_of, model_files, rows_nll, safe_exp, text_nll
 from regard.training import checkpoints
 from regard.views import Example, attention_page, merge_words, terminal
+from regard.views.look import Look, Shown
 from regard.views.maps import AttentionMap
 from regard.views.reading import reading_figure
 
@@ -30,7 +31,7 @@ NEW_TOKENS = 64  # when neither the caller nor the checkpoint says how many
 
 
 @dataclass(eq=False)
-class Generated:
+class Generated(Shown):
     """What a model made of a prompt: the whole text, and, when somebody looks, its attention."""
 
     prompt: str
@@ -43,6 +44,12 @@ class Generated:
     @cached_property
     def attention(self) -> tuple[AttentionMap, ...]:
         return self.model.look(self.text)
+
+    def told(self) -> str:
+        return f"{self.text} ({self.score:.2f})"
+
+    def look(self) -> Look:
+        return Look(self.text, self.attention, self.prompt, self.text, self.score)
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,7 @@ class LanguageModel:
         if streamed is not None and (len(prompts) != 1 or num_return_sequences != 1):
             raise UsageError("only a single text can be told while it is made: give one prompt, and ask for one text")
         draws = num_return_sequences if settings.do_sample else 1
-        begun = [self._begin(prompt) for prompt in prompts for _ in range(draws)]
+        begun = [self.begin(prompt) for prompt in prompts for _ in range(draws)]
         listener = Listener(lambda item, tokens: self._said(begun[item], tokens), stop, streamed)
         if streamed is not None:
             streamed(begun[0].text)
@@ -183,8 +190,8 @@ class LanguageModel:
             listener.pass_on(results[0].text[len(begun[0].text) :])
         return results
 
-    def _begin(self, prompt: str) -> Begun:
-        """An exact tokenizer's prompt is told as it is, or else after the end of the line before."""
+    def begin(self, prompt: str) -> Begun:
+        """What the model is told: an exact tokenizer's prompt as it is, or else after the end of the line before."""
         tokens = self._tokens(prompt)
         if not self.tokenizer.keeps_blanks:
             return Begun(prompt, self.decode(tokens), [self.tokenizer.end, *tokens])

@@ -1,5 +1,6 @@
 """The verbs of a trained encoder: fill gaps, embed texts, look at what each token looks at."""
 
+import html
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from regard.tasks.language_verbs import own_words
 from regard.tasks.mask_fill import model_files
 from regard.training import checkpoints
 from regard.views import AttentionMap, Example, attention_page, display, heads_figure, heatmap, merge_words, terminal
+from regard.views.look import Look, Shown
 
 MASK = "[MASK]"  # how a gap is written, whatever the vocabulary calls it
 READING = "reading.json"  # of a checkpoint that reads shorter texts than it has positions for
@@ -41,7 +43,7 @@ class Guess:
 
 
 @dataclass(eq=False)
-class Filled:
+class Filled(Shown):
     """A text with gaps: the best words for each, and, when somebody looks, what was attended to."""
 
     source: str
@@ -54,6 +56,17 @@ class Filled:
     def attention(self) -> tuple[AttentionMap, ...]:
         """Of the text with its gaps."""
         return self.filler.look(self.source)
+
+    def told(self) -> str:
+        return f"{self.text} ({self.score:.2f})"
+
+    def look(self) -> Look:
+        return Look(self.text, self.attention, self.source, self.text, self.score)
+
+    def heading(self) -> str:
+        """The words for each gap, with their probabilities."""
+        gaps = (", ".join(f"{known.word} {known.probability:.1%}" for known in gap) for gap in self.guesses)
+        return "<ol>" + "".join(f"<li>{html.escape(gap)}</li>" for gap in gaps) + "</ol>"
 
 
 class TextEmbedder:

@@ -6,7 +6,6 @@ label with more examples shows others in each round; one with fewer shows some o
 folders decide nothing, and any number of examples is defined.
 """
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -25,7 +24,8 @@ from regard.errors import RegardError, UsageError
 from regard.tasks.classification_scores import Z
 from regard.tasks.few_shot import PICTURES_AT_ONCE, answered, embedded, model_files
 from regard.training import checkpoints
-from regard.views.match import MatchMap, match_page_text
+from regard.views.look import Look, Shown
+from regard.views.match import MatchMap
 
 ROUNDS = 8
 EPISODES = 1000
@@ -67,7 +67,7 @@ class Examples:
 
 
 @dataclass(eq=False)
-class Matched:
+class Matched(Shown):
     """One query: its label, the probability of every label, and, when somebody looks, what it attended to.
 
     A picture that could not be read has no label: it is empty, and so are the probabilities.
@@ -90,11 +90,13 @@ class Matched:
         """What the query paid to each example, in every attention block."""
         return self.matcher.why(self)
 
-    def _repr_html_(self) -> str:
+    def told(self) -> str:
         if not self.label:
-            return "<p>a picture that could not be read</p>"
-        page = match_page_text(self.name, [self.attention])
-        return f'<iframe sandbox width="100%" height="420" srcdoc="{html.escape(page)}"></iframe>'
+            return f"{self.name}: a picture that could not be read"
+        return f"{self.name}: {self.label} ({self.probability:.1%})"
+
+    def look(self) -> Look | None:
+        return Look(self.name, self.attention, score=self.probability) if self.label else None
 
 
 class Matcher:

@@ -1,7 +1,9 @@
 """The verb of a trained tagger: tag."""
 
+import html
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,23 +19,45 @@ from regard.errors import RegardError
 from regard.tasks.tag import WORDS_AT_ONCE, inputs, model_files
 from regard.tasks.tag_scores import TagScores, tag_scores
 from regard.training import checkpoints
+from regard.views.look import Look, Shown
+from regard.views.maps import AttentionMap
 
 Finished = Callable[[int], None] | None
 Sentence = str | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Tagged:
-    """A sentence: its words, their tags, and how probable each tag is."""
+class Tagged(Shown):
+    """A sentence: its words, their tags, how probable each tag is and, when somebody looks, what was attended to."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     probabilities: tuple[float, ...]
+    attend: Callable[[str], tuple[AttentionMap, ...]] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def attention(self) -> tuple[AttentionMap, ...]:
+        """Between the tokens of the sentence; none if the tagger does not attend."""
+        return () if self.attend is None or not self.words else self.attend(" ".join(self.words))
 
     @property
     def text(self) -> str:
         """As people write it: The/DET dog/NOUN barks/VERB."""
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
+
+    def told(self) -> str:
+        return self.text
+
+    def look(self) -> Look | None:
+        return Look(self.text, self.attention, " ".join(self.words)) if self.attention else None
+
+    def heading(self) -> str:
+        """Each word with its tag above it."""
+        words = (
+            f'<ruby title="{chance:.1%}">{html.escape(word)}<rt>{html.escape(tag)}</rt></ruby>'
+            for word, tag, chance in zip(self.words, self.tags, self.probabilities, strict=True)
+        )
+        return f'<p style="font-size: 120%; line-height: 2">{" ".join(words)}</p>'
 
 
 class Tagger:

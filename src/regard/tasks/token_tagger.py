@@ -36,7 +36,7 @@ class TokenTagger(TextEmbedder):
 
     def _tagged(self, words: tuple[str, ...], chances: NDArray[np.float64]) -> Tagged:
         tags = tuple(self.tags[number] for number in chances.argmax(-1)) if words else ()
-        return Tagged(words, tags, tuple(chances.max(-1).tolist()) if words else ())
+        return Tagged(words, tags, tuple(chances.max(-1).tolist()) if words else (), self.look)
 
     def probabilities(self, sentences: Sequence[Sequence[str]], finished: Finished = None) -> list[NDArray[np.float64]]:
         """For each sentence [words, tags]; one that is longer than the model reads is read in parts."""

@@ -19,11 +19,12 @@ from regard.tasks.replay import aligning_attentions, attention_maps, cross_atten
 from regard.tasks.translate import model_files
 from regard.tasks.unknowns import replaced_unknowns
 from regard.training import checkpoints
+from regard.views.look import Look, Shown
 from regard.views.maps import AttentionMap
 
 
 @dataclass(eq=False)
-class Translated:
+class Translated(Shown):
     """One translation: its text and score, and, when somebody looks, its attention."""
 
     source: str
@@ -40,16 +41,11 @@ class Translated:
             return ()
         return self.translator.look(self.source, tokens=self.tokens)
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the page of this translation, in a frame of its own."""
-        import html
+    def told(self) -> str:
+        return f"{self.source} → {self.text} ({self.score:.2f})"
 
-        from regard.views.page import Example, page_text
-
-        if not self.attention:
-            return f"<p>{html.escape(self.source)}<br>→ {html.escape(self.text)}</p>"
-        page = page_text(self.text, [Example(self.source, self.text, maps=self.attention, score=self.score)])
-        return f'<iframe sandbox="allow-scripts" width="100%" height="720" srcdoc="{html.escape(page)}"></iframe>'
+    def look(self) -> Look | None:
+        return Look(self.text, self.attention, self.source, self.text, self.score) if self.attention else None
 
 
 class Translator:

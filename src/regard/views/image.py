@@ -1,11 +1,7 @@
 """A classified picture and what its class token looked at: head by head, and rolled out through all layers.
 
-A head's weights lie over the picture patch by patch, each map relative to its strongest patch. Rollout (Abnar and
-Zuidema 2020) follows attention down to the pixels, half of each layer passing by on the residual connection:
-
-    R_0 = I,   R_l = (I + mean over heads of W_l) / 2 · R_{l-1}
-
-Three forms: a picture, an HTML page of several, and a map for a terminal.
+A head's weights lie over the picture patch by patch, each map relative to its strongest patch. Three forms: a picture,
+an HTML page of several, and a map for a terminal.
 """
 
 import base64
@@ -70,15 +66,6 @@ class ImageMap:
     @property
     def heading(self) -> str:
         return f"{self.name}: {self.verdict}" if self.name else self.verdict
-
-
-def rollout(weights: np.ndarray) -> np.ndarray:
-    """From the weights of all layers [layers, heads, tokens, tokens] to one matrix: what each token got from each."""
-    tokens = weights.shape[-1]
-    flow = np.eye(tokens)
-    for layer in weights.mean(axis=1, dtype=np.float64):
-        flow = (np.eye(tokens) + layer) / 2 @ flow
-    return flow
 
 
 def image_figure(attention: ImageMap, path: str | Path | None = None, title: str | None = None) -> Figure:

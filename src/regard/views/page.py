@@ -22,7 +22,7 @@ from regard.files import whole_file
 from regard.views.colours import CIVIDIS
 from regard.views.maps import AttentionMap, display, words
 
-SCRIPTS = ("data.js", "colour.js", "matrix.js", "lines.js", "overview.js", "table.js", "main.js")
+SCRIPTS = ("dom.js", "data.js", "colour.js", "matrix.js", "lines.js", "overview.js", "table.js", "main.js")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def page_text(title: str, examples: Sequence[Example]) -> str:
     parts = {
         "title": html.escape(title),
         "style": _asset("page.css"),
-        "data": _script_json(_payload(title, examples)),
+        "data": script_json(_payload(title, examples)),
         "script": '"use strict";\n(() => {\n' + "\n".join(_asset(name) for name in SCRIPTS) + "})();\n",
     }
     # One pass, so that nothing inserted is ever searched for further places.
@@ -86,7 +86,7 @@ def _asset(name: str) -> str:
     return (files("regard.views") / "page" / name).read_text(encoding="utf-8")
 
 
-def _script_json(value: Any) -> str:
+def script_json(value: Any) -> str:
     """JSON that may stand inside a script element: it contains no character that HTML gives a meaning."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -102,8 +102,8 @@ def _example(example: Example) -> dict[str, Any]:
         sides.setdefault(
             attention.kind,
             {
-                "queries": _side(attention.queries, attention.query_words),
-                "keys": _side(attention.keys, attention.key_words),
+                "queries": side_labels(attention.queries, attention.query_words),
+                "keys": side_labels(attention.keys, attention.key_words),
                 "visible": attention.visible,
                 "layers": [],
             },
@@ -127,7 +127,8 @@ def _example(example: Example) -> dict[str, Any]:
     }
 
 
-def _side(tokens: Sequence[str], numbers: Sequence[int]) -> dict[str, Any]:
+def side_labels(tokens: Sequence[str], numbers: Sequence[int]) -> dict[str, Any]:
+    """The tokens of one side of a map as they are shown, and the words they make."""
     found = words(tokens, numbers)
     return {
         "tokens": [display(token) for token in tokens],

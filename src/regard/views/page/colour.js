@@ -1,4 +1,6 @@
-// Colours: cividis with zero at the colour of the paper, on a square-root or linear scale.
+// Colours: cividis with zero at the colour of the paper, on a square-root, linear or logarithmic scale.
+
+const DECADES = 4; // of a logarithmic scale, below the largest weight
 
 const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 
@@ -40,11 +42,8 @@ class Scale {
   /** From 0 to 1. */
   position(weight) {
     const share = clamp(weight / this.top, 0, 1);
+    if (this.name === "log") return clamp(1 + Math.log10(share) / DECADES, 0, 1);
     return this.name === "sqrt" ? Math.sqrt(share) : share;
-  }
-
-  weight(position) {
-    return this.top * (this.name === "sqrt" ? position * position : position);
   }
 }
 
@@ -112,11 +111,4 @@ function drawLegend(place, matrix, scale, palette) {
   const note = element("span", { class: "legend-note" }, `│ uniform ${say(uniform)}`);
   ends.children[0].after(note);
   place.append(bar, ends);
-}
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
 }

@@ -68,6 +68,11 @@ class Store {
     return this.cache.get(name);
   }
 
+  /** What a thumbnail is drawn from: here every weight is known. */
+  thumbnail(place) {
+    return this.matrix(place);
+  }
+
   build(example, kind, layer, head, unit) {
     const { queries, keys, visible } = this.kind(example, kind);
     const tokens = {
@@ -222,4 +227,17 @@ function say(weight) {
   if (weight >= 0.00095) return weight.toFixed(3);
   if (weight >= 0.00005) return weight.toFixed(4);
   return weight === 0 ? "0" : "<0.0001";
+}
+
+/** "maison → house 0.81, rank 1 of 14": what is told of a cell, or of a word alone. */
+function readCell(matrix, { row, column }) {
+  if (row !== null && column !== null) {
+    const pair = `${matrix.rowLabels[row]} → ${matrix.columnLabels[column]}`;
+    if (maskedAt(matrix, row, column)) return `${pair} masked: it comes later`;
+    const rank = rankAt(matrix, row, column);
+    return `${pair} ${say(valueAt(matrix, row, column))}, rank ${rank} of ${allowed(matrix, row)}`;
+  }
+  const list = (pairs, labels) => pairs.slice(0, 3).map(([i, weight]) => `${labels[i]} ${say(weight)}`).join(", ");
+  if (row !== null) return `${matrix.rowLabels[row]} → ${list(sortedRow(matrix, row), matrix.columnLabels)}`;
+  return `${matrix.columnLabels[column]} ← ${list(sortedColumn(matrix, column), matrix.rowLabels)}`;
 }

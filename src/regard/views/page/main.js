@@ -1,7 +1,5 @@
 // The page: one state, kept in the address, and everything drawn from it.
 
-const $ = (id) => document.getElementById(id);
-
 const payload = JSON.parse($("data").textContent);
 const store = new Store(payload);
 
@@ -154,7 +152,8 @@ function notes(matrix, gold) {
 
 function showPair() {
   const { source, target, reference, score } = store.examples[state.example];
-  const lines = [["Source", source], ["Translation", target]];
+  const output = store.kinds(state.example).includes("cross") ? "Translation" : "Output";
+  const lines = source === target ? [["Text", source]] : [["Source", source], [output, target]];
   if (reference !== null) lines.push(["Reference", reference]);
   $("pair").replaceChildren(
     ...lines.map(([name, text]) =>
@@ -163,12 +162,8 @@ function showPair() {
   );
   if (score !== null) {
     const said = element("small", { class: "score" }, `score ${score.toFixed(2).replace("-", "−")}`);
-    $("pair").children[1].lastChild.append(" ", said);
+    $("pair").children[source === target ? 0 : 1].lastChild.append(" ", said);
   }
-}
-
-function options(select, pairs, chosen) {
-  select.replaceChildren(...pairs.map(([value, text]) => new Option(text, value, false, String(value) === String(chosen))));
 }
 
 function showControls() {
@@ -200,16 +195,6 @@ function showControls() {
   }
   for (const name of Object.keys(SEGMENTS)) {
     for (const input of $(name).querySelectorAll("input")) input.checked = input.value === state[name];
-  }
-}
-
-function buildSegments() {
-  for (const [name, pairs] of Object.entries(SEGMENTS)) {
-    for (const [value, text] of pairs) {
-      const input = element("input", { type: "radio", name, value, id: `${name}-${value}` });
-      if (SPOKEN[value]) input.setAttribute("aria-label", SPOKEN[value]);
-      $(name).append(input, element("label", { for: input.id, title: SPOKEN[value] ?? text }, text));
-    }
   }
 }
 
@@ -257,17 +242,8 @@ function showCursor(follow) {
 }
 
 function readOut(matrix, at) {
-  if (!at) return state.view === "table" ? "Every number is a raw weight." : "Point at a cell or a word; click to keep it.";
-  const { row, column } = at;
-  if (row !== null && column !== null) {
-    const pair = `${matrix.rowLabels[row]} → ${matrix.columnLabels[column]}`;
-    if (maskedAt(matrix, row, column)) return `${pair} masked: it comes later`;
-    const rank = rankAt(matrix, row, column);
-    return `${pair} ${say(valueAt(matrix, row, column))}, rank ${rank} of ${allowed(matrix, row)}`;
-  }
-  const list = (pairs, labels) => pairs.slice(0, 3).map(([i, weight]) => `${labels[i]} ${say(weight)}`).join(", ");
-  if (row !== null) return `${matrix.rowLabels[row]} → ${list(sortedRow(matrix, row), matrix.columnLabels)}`;
-  return `${matrix.columnLabels[column]} ← ${list(sortedColumn(matrix, column), matrix.rowLabels)}`;
+  if (at) return readCell(matrix, at);
+  return state.view === "table" ? "Every number is a raw weight." : "Point at a cell or a word; click to keep it.";
 }
 
 // ---- what the reader does ----
@@ -353,7 +329,7 @@ function onKey(event) {
 }
 
 function start() {
-  buildSegments();
+  buildSegments(SEGMENTS, SPOKEN);
   readHash();
   $("example").addEventListener("change", (event) => update({ example: Number(event.target.value) }));
   $("layer").addEventListener("change", (event) => update({ layer: Number(event.target.value) }));

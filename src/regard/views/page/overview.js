@@ -60,8 +60,6 @@ class Overview {
   }
 
   thumbnail(store, example, kind, layer, head, unit, scaleName, palette) {
-    const matrix = store.matrix({ example, kind, layer, head, unit });
-    const small = pooled(matrix, 64);
     const label = `Layer ${layer}, ${head === "mean" ? "mean of heads" : `head ${head + 1}`}`;
     const button = element("button", {
       type: "button",
@@ -75,7 +73,12 @@ class Overview {
     canvas.width = canvas.height = 96;
     const context = canvas.getContext("2d");
     context.imageSmoothingEnabled = false;
-    context.drawImage(pixels(small, Scale.of(matrix, scaleName), palette), 0, 0, 96, 96);
+    const paint = (matrix) =>
+      context.drawImage(pixels(pooled(matrix, 64), Scale.of(matrix, scaleName), palette), 0, 0, 96, 96);
+    // Weights may still be on their way; what does not arrive leaves its frame empty.
+    const matrix = store.thumbnail({ example, kind, layer, head, unit });
+    if (matrix instanceof Promise) matrix.then(paint, () => button.classList.add("missing"));
+    else paint(matrix);
     button.append(canvas);
     return button;
   }

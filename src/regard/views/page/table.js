@@ -93,7 +93,3 @@ function drawBars(heading, list, matrix, cursor, scale, isGold) {
     }),
   );
 }
-
-function quoted(text) {
-  return element("q", {}, text);
-}

@@ -1,0 +1,91 @@
+"""From the bytes of a request to what it asks for: JSON, or a form with files in it."""
+
+import base64
+import binascii
+import io
+from typing import Any, TypeVar
+
+from PIL import Image
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
+from starlette.requests import ClientDisconnect, Request
+
+from regard.data.images import read_image
+from regard.errors import RegardError
+from regard.explorer.limits import PICTURES, PIXELS
+from regard.explorer.refusals import Refusal, explained
+from regard.explorer.schemas import Asked
+
+A = TypeVar("A", bound=Asked)
+JSON, FORM = "application/json", "multipart/form-data"
+FIELDS = 64  # of a form
+
+
+async def read(request: Request, kind: type[A]) -> A:
+    """The request as `kind`, or a refusal that says what is wrong with it."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media not in (JSON, FORM):
+        raise Refusal(415, f"the content type is {media or 'missing'}; send {JSON} or {FORM}")
+    try:
+        if media == FORM:  # in which everything is text
+            return kind.model_validate(await _from_form(request), strict=False)
+        body = await request.body()
+        body.decode("utf-8")
+        return kind.model_validate_json(body)
+    except UnicodeDecodeError as error:
+        raise Refusal(400, f"the body is not UTF-8 (byte {error.start})") from error
+    except ValidationError as error:
+        raise explained(error) from error
+    except ClientDisconnect as error:
+        raise Refusal(499, "the client has left") from error
+
+
+async def _from_form(request: Request) -> dict[str, Any]:
+    """Files become base64; a field that comes again is a list."""
+    values: dict[str, Any] = {}
+    try:
+        async with request.form(max_files=PICTURES, max_fields=FIELDS) as form:
+            for name in form:
+                several = [await _told(value) for value in form.getlist(name)]
+                values[name] = several if len(several) > 1 else several[0]
+    except (MultiPartException, HTTPException, UnicodeDecodeError, ValueError) as error:
+        raise Refusal(400, "the form cannot be read; send it as curl -F does") from error
+    return values
+
+
+async def _told(value: UploadFile | str) -> str:
+    return value if isinstance(value, str) else base64.b64encode(await value.read()).decode("ascii")
+
+
+def picture(encoded: str, place: str) -> tuple[bytes, int]:
+    """The file in a base64 text, and how many pixels its header says it has."""
+    try:
+        plain = encoded.partition(",")[2] if encoded.startswith("data:") else encoded
+        content = base64.b64decode("".join(plain.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refusal(422, f"{place} is not base64; encode the bytes of a PNG or JPEG file") from error
+    with opened(content, place) as image:
+        return content, image.width * image.height
+
+
+def opened(content: bytes, place: str) -> Image.Image:
+    """A picture of which only the header is read."""
+    try:
+        return Image.open(io.BytesIO(content))
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise Refusal(413, f"{place} has more than {PIXELS:,} pixels; make it smaller") from error
+    except Exception as error:  # decoders raise many things
+        raise Refusal(422, f"{place} is not a readable picture; send a PNG or JPEG file") from error
+
+
+def decoded(content: bytes, channels: int) -> Image.Image:
+    """Its pixels, upright, grey or coloured."""
+    try:
+        with opened(content, "a picture") as image:
+            return read_image(image, channels)
+    except (RegardError, Refusal):
+        raise
+    except Exception as error:
+        raise Refusal(422, "a picture is damaged; save it anew as PNG or JPEG") from error

@@ -1,0 +1,100 @@
+"""`regard serve`: load, listen, and leave in good order.
+
+SIGTERM and Ctrl-C let running requests finish while new ones hear 503; then the process ends with exit code 0. A second
+signal ends it at once.
+"""
+
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from regard.errors import RegardError, UsageError
+from regard.explorer.limits import Limits
+
+LONGEST_KEY = 4096  # bytes of the file
+
+
+def serve(
+    runs: Sequence[str],
+    *,
+    host: str,
+    port: int,
+    limits: Limits,
+    key_file: str | None = None,
+) -> None:
+    """Until somebody stops it."""
+    try:
+        import fastapi  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise UsageError("serving needs FastAPI and uvicorn: pip install 'regard[serve]'") from error
+    from regard.explorer.app import make_app
+    from regard.explorer.guard import LOCAL, Guard
+    from regard.explorer.served import load_all
+
+    class Server(uvicorn.Server):
+        """One that says 503 to new requests while the last ones finish."""
+
+        def __init__(self, config: uvicorn.Config, guard: Guard):
+            super().__init__(config)
+            self.guard = guard
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            if self.guard.draining:
+                self.should_exit = self.force_exit = True
+            self.guard.draining = True
+
+        async def on_tick(self, counter: int) -> bool:
+            if self.guard.draining and not self.guard.running:
+                self.should_exit = True
+            return await super().on_tick(counter)
+
+    key = None if key_file is None else read_key(key_file)
+    listening = listen(host, port)
+    with listening:
+        loaded = load_all(runs)
+        is_local = host in LOCAL
+        if not is_local and key is None:
+            warning = f"whoever reaches {host} may use these models; --api-key-file asks for a key"
+            print(f"regard: {warning}", file=sys.stderr)
+        guard = make_app(loaded, limits, key, LOCAL if is_local and key is None else None)
+        shown = f"[{host}]" if ":" in host else host
+        place = f"http://{shown}:{listening.getsockname()[1]}"
+        print(f"serving {', '.join(loaded)} on {place}; Ctrl-C ends it", flush=True)
+        config = uvicorn.Config(guard, log_level="warning", access_log=False, server_header=False, lifespan="off")
+        config.timeout_graceful_shutdown = 5
+        Server(config, guard).run(sockets=[listening])
+
+
+def read_key(path: str) -> str:
+    """The first line of a file that only the two sides should know."""
+    try:
+        with open(path, "rb") as file:
+            line = file.read(LONGEST_KEY).split(b"\n")[0].strip().decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"--api-key-file {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"--api-key-file {path}: the key is not UTF-8 text") from error
+    if len(line) < 8:
+        raise UsageError(f"--api-key-file {Path(path)}: the first line must hold a key of at least 8 characters")
+    return line
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket of that address, or a word on why there is none; port 0 is any that is free."""
+    try:
+        (family, kind, protocol, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        opened = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise UsageError(f"{host}:{port} is no address to listen on ({error})") from error
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen()  # whoever comes while the models are loaded waits
+    except OSError as error:
+        opened.close()
+        raise RegardError(f"cannot listen on {host}:{port} ({error.strerror}); choose another --port") from error
+    return opened
