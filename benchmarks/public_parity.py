@@ -22,11 +22,11 @@ from regard.decoding.generate import generate
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
 from regard.models import bert, gpt2, vit
-from regard.public.building import Checkpoint
 from regard.public.folder import read_weights
 from regard.public.tensors import to_theirs
 from regard.tasks.continuation import Continuation
 from result_files import FOLDER, write_result
+from speed.peers import read_back
 
 LIMIT = 1e-4
 END, PAD, SEPARATOR = 50256, -1, 102
@@ -135,16 +135,6 @@ def drawn(model: Any) -> Any:
         if parameter.dim() == 1:
             parameter.data += 0.02 * torch.randn_like(parameter)
     return model.eval()
-
-
-def read_back(theirs: Any, table: Any, family: str, names: Callable[[Any], Any]) -> Any:
-    """Ours, from the folder that theirs is saved to."""
-    with tempfile.TemporaryDirectory() as place:
-        theirs.save_pretrained(place)
-        values = json.loads((Path(place) / "config.json").read_text())
-        checkpoint = Checkpoint(Path(place), values, torch.device("cpu"))
-        config = checkpoint.config(table.public_config)
-        return checkpoint.model(family, config, names(config), table, checkpoint.weights()).eval()
 
 
 def compared(
