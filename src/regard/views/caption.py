@@ -5,9 +5,6 @@ bright as the attention it got, relative to its brightest place. Hard attention 
 with a frame round it. Two forms: a figure, and an HTML page of several pictures.
 """
 
-import base64
-import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +19,7 @@ from numpy.typing import NDArray
 from regard.errors import RegardError
 from regard.files import write_text
 from regard.views.paper import INK, MUTED, fonts, picture_path, save
+from regard.views.plates import Plate, plates_page
 
 _PANEL, _GAP, _TITLE, _HEADING, _COLUMNS = 1.5, 0.1, 0.22, 0.42, 6  # inches, and panels in a row
 _DARK = 0.25  # brightness where nothing is looked at
@@ -146,23 +144,5 @@ def caption_page(title: str, maps: Sequence[CaptionMap], path: str | Path) -> No
 
 
 def caption_page_text(title: str, maps: Sequence[CaptionMap]) -> str:
-    figures = "\n".join(map(_html_figure, maps))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<style>body {{font: 16px sans-serif; color: {INK}; margin: 2em auto; max-width: 64em; padding: 0 1em}}\n"
-        "figure {margin: 0 0 2em} img {max-width: 100%}</style>\n"
-        f"<h1>{html.escape(title)}</h1>\n{figures}\n</html>\n"
-    )
-
-
-def _html_figure(attention: CaptionMap) -> str:
-    drawn = io.BytesIO()
-    caption_figure(attention, title="").savefig(drawn, format="png", dpi=100)
-    name, told = html.escape(attention.name), html.escape(attention.text)
-    picture = base64.b64encode(drawn.getvalue()).decode("ascii")
-    return (
-        f"<figure><figcaption><b>{told}</b> <small>{name}</small></figcaption>"
-        f'<img src="data:image/png;base64,{picture}" '
-        f'alt="What was looked at for each word of the caption: {told}"></figure>'
-    )
+    about = "What was looked at for each word of the caption"
+    return plates_page(title, (Plate(caption_figure(each, title=""), each.text, about, each.name) for each in maps))

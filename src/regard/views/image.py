@@ -4,9 +4,6 @@ A head's weights lie over the picture patch by patch, each map relative to its s
 an HTML page of several, and a map for a terminal.
 """
 
-import base64
-import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +17,7 @@ from regard.errors import RegardError
 from regard.files import write_text
 from regard.views.colours import cividis
 from regard.views.paper import INK, MUTED, fonts, picture_path, save
+from regard.views.plates import Plate, plates_page
 
 _PANEL, _GAP, _TITLE, _HEADING = 1.6, 0.12, 0.22, 0.4  # inches
 _SHADES = " ░▒▓█"
@@ -112,25 +110,8 @@ def image_page(title: str, maps: Sequence[ImageMap], path: str | Path) -> None:
 
 
 def image_page_text(title: str, maps: Sequence[ImageMap]) -> str:
-    figures = "\n".join(map(_html_figure, maps))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<style>body {{font: 16px sans-serif; color: {INK}; margin: 2em auto; max-width: 60em; padding: 0 1em}}\n"
-        "figure {margin: 0 0 2em} img {max-width: 100%}</style>\n"
-        f"<h1>{html.escape(title)}</h1>\n{figures}\n</html>\n"
-    )
-
-
-def _html_figure(attention: ImageMap) -> str:
-    drawn = io.BytesIO()
-    image_figure(attention, title="").savefig(drawn, format="png", dpi=110)
-    told = html.escape(attention.heading)
-    picture = base64.b64encode(drawn.getvalue()).decode("ascii")
-    return (
-        f'<figure><figcaption><b>{told}</b></figcaption><img src="data:image/png;base64,{picture}" '
-        f'alt="Attention of the class token over the picture: {told}"></figure>'
-    )
+    about = "Attention of the class token over the picture"
+    return plates_page(title, (Plate(image_figure(each, title=""), each.heading, about) for each in maps))
 
 
 def image_terminal(attention: ImageMap, colour: bool = False) -> str:

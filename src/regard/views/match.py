@@ -5,9 +5,6 @@ paid to itself. Of many examples the ones that were paid most are shown. Three f
 several, and lines for a terminal.
 """
 
-import base64
-import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +19,7 @@ from matplotlib.patches import Rectangle
 from regard.errors import RegardError
 from regard.files import write_text
 from regard.views.paper import INK, MUTED, fonts, picture_path, save
+from regard.views.plates import Plate, plates_page
 
 MOST_SHOWN = 25  # examples of a figure
 _SIDE, _CELL, _LEFT, _TOP, _GAP = 0.62, 0.26, 1.35, 0.78, 0.06  # inches
@@ -116,25 +114,8 @@ def match_page(title: str, matches: Sequence[MatchMap], path: str | Path) -> Non
 
 
 def match_page_text(title: str, matches: Sequence[MatchMap]) -> str:
-    figures = "\n".join(map(_html_figure, matches))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<style>body {{font: 16px sans-serif; color: {INK}; margin: 2em auto; max-width: 70em; padding: 0 1em}}\n"
-        "figure {margin: 0 0 2em; overflow-x: auto}</style>\n"
-        f"<h1>{html.escape(title)}</h1>\n{figures}\n</html>\n"
-    )
-
-
-def _html_figure(match: MatchMap) -> str:
-    drawn = io.BytesIO()
-    match_figure(match, title="").savefig(drawn, format="png", dpi=110)
-    told = html.escape(match.heading)
-    picture = base64.b64encode(drawn.getvalue()).decode("ascii")
-    return (
-        f'<figure><figcaption><b>{told}</b></figcaption><img src="data:image/png;base64,{picture}" '
-        f'alt="Which examples the query attended to: {told}"></figure>'
-    )
+    about = "Which examples the query attended to"
+    return plates_page(title, (Plate(match_figure(each, title=""), each.heading, about) for each in matches))
 
 
 def match_terminal(match: MatchMap, most: int = 3) -> str:

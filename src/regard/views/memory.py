@@ -8,9 +8,6 @@ Time runs to the right. Of the memory only the cells that somebody attended to a
 ring. Weights are cividis on a square-root scale, as in every heat map here; vectors are centred on zero.
 """
 
-import base64
-import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 
 from regard.errors import RegardError
 from regard.views.paper import INK, MASK, MUTED, fonts, picture_path, save
+from regard.views.plates import Plate, plates_page
 
 Array = NDArray[np.float32]
 
@@ -105,24 +103,7 @@ def memory_figure(trace: MemoryTrace, path: str | Path | None = None, title: str
 
 def memory_page_text(title: str, traces: Sequence[MemoryTrace]) -> str:
     """One HTML page of all episodes; it needs nothing but itself."""
-    figures = "\n".join(map(_html_figure, traces))
-    return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
-        '<meta name="viewport" content="width=device-width">\n'
-        f"<style>body {{font: 16px sans-serif; color: {INK}; margin: 2em auto; max-width: 72em; padding: 0 1em}}\n"
-        "figure {margin: 0 0 2em} img {max-width: 100%}</style>\n"
-        f"<h1>{html.escape(title)}</h1>\n{figures}\n</html>\n"
-    )
-
-
-def _html_figure(trace: MemoryTrace) -> str:
-    drawn = io.BytesIO()
-    memory_figure(trace).savefig(drawn, format="png", dpi=110)
-    picture = base64.b64encode(drawn.getvalue()).decode("ascii")
-    return (
-        f"<figure><figcaption><b>{trace.told()}</b></figcaption>"
-        f'<img src="data:image/png;base64,{picture}" alt="The memory at work: {trace.told()}"></figure>'
-    )
+    return plates_page(title, (Plate(memory_figure(each), each.told(), "The memory at work") for each in traces))
 
 
 def _panels(trace: MemoryTrace) -> tuple[tuple["Panel", "Panel"], ...]:
