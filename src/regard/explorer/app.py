@@ -20,6 +20,7 @@ from regard.errors import RegardError
 from regard.explorer.describing import described, description_page
 from regard.explorer.guard import API, HEALTH, METRICS, Guard
 from regard.explorer.limits import Limits
+from regard.explorer.looking_routes import looking_routes
 from regard.explorer.meters import Meters
 from regard.explorer.reading import read
 from regard.explorer.refusals import Faulty, Refusal, explained
@@ -76,6 +77,7 @@ def make_app(
         policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return HTMLResponse(description_page(app.openapi()), headers=policy)
 
+    app.include_router(looking_routes(shelf, limits, done))
     for name, verb in VERBS.items():
         add_verb(app, name, verb, shelf, limits)
     return guard

@@ -1,0 +1,208 @@
+"""A session of the explorer: one example in one model, kept, so that any part of it can be asked for.
+
+Sessions have the name of what they hold: the same example in the same model is the same session, and a link to it
+finds it again. The last ones used are kept, as many as fit; whoever asks for one that is gone runs its example again.
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import torch
+
+from regard.attention import attentions
+from regard.decoding.generate import evaluating
+from regard.errors import UsageError
+from regard.explorer.kept import Call, KeptAttention, keep
+from regard.explorer.looking_subjects import Sides, Subject
+from regard.explorer.refusals import Refusal
+from regard.inspect import Seen, watch
+from regard.views.maps import AttentionMap, display
+
+BUDGET = 512 << 20  # bytes of queries, keys and values that all sessions together may keep
+TITLES = {"encoder": "self-attention", "decoder": "self-attention", "cross": "cross-attention"}
+
+
+class Session:
+    """One pass of a model, kept."""
+
+    def __init__(self, name: str, subject: Subject):
+        self.name, self.subject = name, subject
+        self.sides: dict[str, Sides] = subject.sides()
+        self.attentions: dict[str, KeptAttention] = {}
+        self._seen: tuple[str, Seen] | None = None
+        if self.sides:
+            with evaluating(subject.model), torch.inference_mode(), keep(subject.model) as kept:
+                subject.run()
+            self.attentions = {each: self._placed(kept[each]) for each in kept}
+        self.told = self._told()
+
+    def _placed(self, kept: KeptAttention) -> KeptAttention:
+        """By the token looked at, where a model with a window has recorded places in it."""
+        place = self.subject.placed
+        if place is None:
+            return kept
+        weights = place(torch.from_numpy(kept.rows(range(kept.queries)))[None])[0]
+        call = Call(weights.shape[1], weights.shape[2], lambda heads, rows: weights[:, rows])
+        return KeptAttention(kept.name, kept.heads, kept.has_heads, [call])
+
+    @property
+    def bytes(self) -> int:
+        """About how much is kept: a query, a key and a value per token."""
+        size = getattr(self.subject.model.config, "size", 512)
+        return sum(4 * size * (each.queries + 2 * each.keys) for each in self.attentions.values())
+
+    def attention(self, name: str) -> KeptAttention:
+        if name not in self.attentions:
+            raise UsageError(f"there is no attention called {name!r}; there are: {', '.join(self.attentions)}")
+        return self.attentions[name]
+
+    def sides_of(self, name: str) -> Sides:
+        return self.sides[self.subject.kind_of(name)]
+
+    def title(self, name: str, head: int | None = None) -> str:
+        kind, layer = TITLES[self.subject.kind_of(name)], self.subject.layer_of(name)
+        return f"{kind}, layer {layer}" + (f", head {head + 1}" if head is not None else "")
+
+    def map(self, name: str, head: int | None = None) -> AttentionMap:
+        """The weights of an attention with their tokens, of one head or of all."""
+        kept, sides = self.attention(name), self.sides_of(name)
+        return AttentionMap(
+            name=self.title(name, head),
+            kind=self.subject.kind_of(name),
+            layer=self.subject.layer_of(name),
+            weights=kept.rows(range(kept.queries), head),
+            queries=tuple(sides.queries),
+            keys=tuple(sides.keys),
+            query_words=tuple(sides.query_words),
+            key_words=tuple(sides.key_words),
+            causal=sides.visible is not None,
+            visible=None if sides.visible is None else tuple(sides.visible),
+        )
+
+    def seen(self, name: str) -> Seen:
+        """All that one attention was asked in the pass, which is made again for it; the last one stays."""
+        if name not in dict(attentions(self.subject.model)):
+            raise UsageError(f"there is no attention called {name!r} in this model")
+        if self._seen is None or self._seen[0] != name:
+            with evaluating(self.subject.model), torch.no_grad(), watch(self.subject.model, name) as seen:
+                self.subject.run()
+            self._seen = (name, seen)
+        return self._seen[1]
+
+    def _told(self) -> dict[str, Any]:
+        """What a page must know before it asks for numbers."""
+        subject = self.subject
+        return {
+            "session": self.name,
+            "text": subject.given.text,
+            "second": subject.given.second,
+            "said": subject.said,
+            "score": subject.score,
+            "nbest": [{"text": text, "score": score} for text, score in subject.nbest],
+            "hypothesis": subject.given.hypothesis,
+            "tokens": self._tokens(),
+            "sides": {kind: sides.as_dict() for kind, sides in self.sides.items()},
+            "attentions": [
+                {
+                    "name": name,
+                    "kind": subject.kind_of(name),
+                    "layer": subject.layer_of(name),
+                    "heads": each.heads,
+                    "hasHeads": each.has_heads,
+                    "queries": each.queries,
+                    "keys": each.keys,
+                }
+                for name, each in self.attentions.items()
+            ],
+            "views": subject.views,
+            "stories": self._stories(),
+            "document": subject.document is not None,
+        }
+
+    def _tokens(self) -> dict[str, Any] | None:
+        """What was said token by token, for those who do so; the prompt of a language model is among them."""
+        expected = self.subject.expected
+        if not expected:
+            return None
+        begun = getattr(self.subject, "begun", None)  # of its prompt, the first token was never expected
+        return {
+            "ids": list(expected),
+            "pieces": self.subject.loaded.tokenizer.pieces(expected),
+            "prompted": begun is not None,
+            "places": len(expected) + (begun is not None),  # where a next token can be asked for
+            "free": 0 if begun is None else len(begun.tokens) - 1,  # the first that the model chose itself
+        }
+
+    def _stories(self) -> list[dict[str, Any]]:
+        """The attentions without maps whose steps can be told: of documents and memories."""
+        if self.attentions:
+            return []
+        document, memory = self.subject.document, self.subject.memory
+        rows = 1 if document is None else len(document.sentences)
+        times, heads = 1, ["1"]
+        if memory is not None:
+            times, readers, writers = len(memory.inputs), memory.read_weights.shape[1], memory.write_weights.shape[1]
+            heads = [f"reads {i + 1}" for i in range(readers)] + [f"writes {i + 1}" for i in range(writers)]
+        return [
+            {
+                "name": name,
+                "title": self.subject.kind_of(name) if document is not None else name,
+                "rows": rows if document is not None and self.subject.kind_of(name) == "words" else 1,
+                "queries": times,
+                "heads": heads,
+            }
+            for name, _ in attentions(self.subject.model)
+        ]
+
+    def key_labels(self, name: str, query: int, row: int, count: int) -> list[str]:
+        """What the keys of a step are called."""
+        subject = self.subject
+        if subject.document is not None:
+            if subject.kind_of(name) != "words":
+                return [f"sentence {number + 1}" for number in range(count)]
+            words = [subject.document.text[start:end] for start, end in subject.document.sentences[row]]
+            pieces = [token for tokens in subject.loaded.encoder.tokens(words) for token in tokens]
+            return [display(piece) for piece in subject.loaded.tokenizer.pieces(pieces)]
+        if subject.memory is not None:
+            return [f"cell {number + 1}" for number in range(count)]
+        keys = [display(token) for token in self.sides_of(name).keys]
+        first = 0 if subject.placed is None else max(0, query - subject.model.config.span)
+        return keys[first:]
+
+
+class Sessions:
+    """The last ones used, as many as fit."""
+
+    def __init__(self, budget: int = BUDGET, most: int = 16):
+        self.budget, self.most = budget, most
+        self._kept: OrderedDict[str, tuple[str, Session]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def name_of(model: str, asked: str) -> str:
+        return hashlib.sha256(f"{model}\n{asked}".encode("utf-8", errors="replace")).hexdigest()[:20]
+
+    def add(self, model: str, session: Session) -> None:
+        with self._lock:
+            self._kept[session.name] = (model, session)
+            self._kept.move_to_end(session.name)
+            while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.budget):
+                self._kept.popitem(last=False)
+
+    def _bytes(self) -> int:
+        return sum(session.bytes for _, session in self._kept.values())
+
+    def get(self, name: str) -> tuple[str, Session] | None:
+        """The model's name and the session."""
+        with self._lock:
+            if name in self._kept:
+                self._kept.move_to_end(name)
+            return self._kept.get(name)
+
+    def find(self, name: str) -> tuple[str, Session]:
+        found = self.get(name)
+        if found is None:
+            raise Refusal(404, "this example is not kept any more: run it again")
+        return found

@@ -1,0 +1,82 @@
+"""What the explorer page may ask for."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from regard.explorer.limits import BEAMS
+from regard.explorer.schemas import Asked
+
+Number = Annotated[int, Field(ge=0, le=1 << 31)]
+Name = Annotated[str, Field(max_length=200)]
+
+
+class Run(Asked):
+    """An example; without a text or a picture, one that suits the model."""
+
+    text: str | None = None
+    second_text: str | None = None
+    image: str | None = None  # base64
+    target: str | None = None
+    hypothesis: Annotated[int, Field(ge=0, lt=BEAMS)] = 0
+    forced: Annotated[list[Number], Field(max_length=512)] = []
+    more: Annotated[int, Field(ge=0, le=256)] = 16
+
+
+class OfSession(Asked):
+    session: Name
+
+
+class OfKind(OfSession):
+    kind: Name
+
+
+class OfAttention(OfSession):
+    attention: Name
+
+
+class Weights(OfAttention):
+    head: Number | None = None
+
+
+class Row(OfAttention):
+    head: Number
+    query: Number
+
+
+class Tile(OfAttention):
+    head: Number
+    level: Annotated[int, Field(ge=0, le=24)]
+    row: Number
+    column: Number
+
+
+class Steps(OfAttention):
+    query: Number
+    head: Number
+    row: Number = 0
+
+
+class Next(OfSession):
+    place: Number
+
+
+class Beam(OfSession):
+    num_beams: Annotated[int, Field(ge=1, le=BEAMS)] = 4
+    length_penalty: Annotated[float, Field(ge=-10, le=10)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=1, le=64)] | None = None
+
+
+class WhatIf(OfSession):
+    off: dict[Name, Annotated[list[Number], Field(max_length=256)]]
+
+
+class Export(OfSession):
+    """A picture of one map, a page, or the numbers."""
+
+    format: Literal["html", "svg", "png", "json", "npz"]
+    attention: Name | None = None
+    head: Number | None = None
+    unit: Literal["words", "subwords"] = "words"
+    scale: Literal["sqrt", "linear"] = "sqrt"
+    triangle: bool = False

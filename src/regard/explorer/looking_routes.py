@@ -1,0 +1,145 @@
+"""The questions of the explorer page, as routes of the server: `/` is the page, `/v1/look...` what it asks.
+
+    POST /v1/look         {"model": "demo", "text": "the white house"}  ->  what was said, tokens, attentions, a session
+    POST /v1/look/tile    {"session": ..., "attention": ..., "head": 3, "level": 0, "row": 0, "column": 1}  ->  bytes
+
+All of it is done in the thread of the model, like every other request.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from regard.explorer import looking_answers as answers
+from regard.explorer import looking_asked as asked
+from regard.explorer.guard import API
+from regard.explorer.inputs import reads_pictures, texts
+from regard.explorer.limits import Limits
+from regard.explorer.looking import Session, Sessions
+from regard.explorer.looking_export import MEDIA, export
+from regard.explorer.looking_kinds import subject_of
+from regard.explorer.looking_subjects import Input
+from regard.explorer.page import POLICY, page_html, script, style
+from regard.explorer.reading import decoded, picture, read
+from regard.explorer.refusals import Refusal
+from regard.explorer.served import Served, Shelf
+from regard.explorer.worker import Work
+
+Done = Callable[[Request, Served, Work, float], Awaitable[list[Any]]]
+
+
+@dataclass(frozen=True)
+class Question:
+    asked: type[asked.OfSession]
+    answer: Callable[[Session, Any], Any]
+
+
+QUESTIONS: dict[str, Question] = {
+    "weights": Question(asked.Weights, answers.weights),
+    "tile": Question(asked.Tile, answers.tile),
+    "row": Question(asked.Row, answers.row),
+    "overview": Question(asked.OfAttention, answers.overview),
+    "steps": Question(asked.Steps, answers.steps),
+    "next": Question(asked.Next, answers.next_tokens),
+    "beam": Question(asked.Beam, answers.beam),
+    "whatif": Question(asked.WhatIf, answers.what_if),
+    "importance": Question(asked.OfSession, answers.importance),
+    "rollout": Question(asked.OfKind, answers.rolled),
+    "lens": Question(asked.OfSession, answers.lens),
+    "positions": Question(asked.OfSession, answers.positions),
+    "mix": Question(asked.OfSession, answers.mix),
+    "document": Question(asked.OfSession, answers.document),
+    "picture": Question(asked.OfSession, answers.picture),
+    "export": Question(asked.Export, export),
+}
+
+
+def looking_routes(shelf: Shelf, limits: Limits, done: Done) -> APIRouter:
+    """`done` does work in the thread of its model and waits for it."""
+    router, sessions = APIRouter(include_in_schema=False), Sessions()
+
+    @router.get("/")
+    async def page() -> HTMLResponse:
+        return HTMLResponse(page_html(), headers={"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer"})
+
+    @router.get("/explorer.js")
+    async def scripts() -> Response:
+        return Response(script(), media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+    @router.get("/explorer.css")
+    async def styles() -> Response:
+        return Response(style(), media_type="text/css", headers={"Cache-Control": "no-cache"})
+
+    @router.post(f"{API}look")
+    async def run(request: Request) -> Response:
+        over = time.monotonic() + limits.seconds
+        given = await read(request, asked.Run)
+        served = found(shelf, given.model)
+        name = sessions.name_of(served.name, given.model_dump_json(exclude={"model"}))
+        known = sessions.get(name)
+        if known is None:
+            work = await run_in_threadpool(beginning, served, given, limits, name)
+            (session,) = await done(request, served, work, over - time.monotonic())
+            sessions.add(served.name, session)
+        else:
+            _, session = known
+        return JSONResponse({"model": served.name, **session.told})
+
+    for name, question in QUESTIONS.items():
+        router.post(f"{API}look/{name}", name=f"look-{name}")(route(question, shelf, sessions, limits, done))
+    return router
+
+
+def route(question: Question, shelf: Shelf, sessions: Sessions, limits: Limits, done: Done) -> Any:
+    async def answer(request: Request) -> Response:
+        over = time.monotonic() + limits.seconds
+        given = await read(request, question.asked)
+        model, session = sessions.find(given.session)
+        work = Work(lambda items: [question.answer(session, each) for each in items], [given], verb="look")
+        (told,) = await done(request, shelf.models[model], work, over - time.monotonic())
+        if isinstance(told, bytes):
+            media = MEDIA[given.format] if isinstance(given, asked.Export) else "application/octet-stream"
+            return Response(told, media_type=media)
+        return JSONResponse(told)
+
+    return answer
+
+
+def found(shelf: Shelf, name: str | None) -> Served:
+    served = next(iter(shelf.models.values())) if name is None else shelf.models.get(name)
+    if served is None:
+        raise Refusal(404, f"there is no model {name!r} here; there are: {', '.join(shelf.models)}")
+    return served
+
+
+def beginning(served: Served, given: asked.Run, limits: Limits, name: str) -> Work:
+    """The work of running an example and keeping its pass."""
+    loaded, cost = served.loaded, 1
+    typed = [text for text in (given.text, given.second_text, given.target) if text]
+    if typed and hasattr(loaded, "tokenizer"):
+        _, cost = texts(loaded, typed, limits, "text")
+    content = None
+    if given.image is not None:
+        if not reads_pictures(loaded):
+            raise Refusal(422, "this model reads texts, not pictures")
+        content, _ = picture(given.image, "image")
+
+    def call(items: list[Any]) -> list[Session]:
+        shown = None if content is None else decoded(content, loaded.preprocessing.channels)
+        given_input = Input(
+            text=given.text or "",
+            second=given.second_text or None,
+            picture=shown,
+            target=given.target or None,
+            hypothesis=given.hypothesis,
+            forced=tuple(given.forced),
+            more=given.more,
+        )
+        return [Session(name, subject_of(loaded, given_input))]
+
+    return Work(call, [None], cost, verb="look")

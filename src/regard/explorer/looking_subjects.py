@@ -1,0 +1,184 @@
+"""What the explorer looks at: one example that went through one model.
+
+A subject knows how its example is read once more (`run`), which tokens stand along the sides of its attentions, and
+what came of it (`outcome`), so that heads can be switched off and the outcome compared.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from regard.attention import Attention, attentions
+from regard.data.frames import Text
+from regard.decoding.protocol import Vocabulary
+from regard.inspect.heads import has_heads
+from regard.layers.scalar_mix import ScalarMix
+from regard.tasks.language_verbs import own_words
+from regard.views.document import DocumentMap
+from regard.views.memory import MemoryTrace
+from regard.views.page import side_labels
+
+
+@dataclass(frozen=True)
+class Input:
+    """What was typed or shown, and what the model is made to say of it."""
+
+    text: str = ""
+    second: str | None = None
+    picture: Any = None
+    target: str | None = None
+    hypothesis: int = 0  # which of the best
+    forced: tuple[int, ...] = ()  # tokens it has to begin with
+    more: int = 16  # tokens a language model goes on
+
+    @property
+    def both(self) -> Text:
+        return self.text if self.second is None else (self.text, self.second)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model made of its example: a text, the log-probabilities of what it had said, or labels."""
+
+    text: str | None = None
+    said: tuple[float, ...] = ()
+    labels: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The tokens that look and the tokens looked at, in all attentions of one kind."""
+
+    queries: Sequence[str]
+    keys: Sequence[str]
+    query_words: Sequence[int]
+    key_words: Sequence[int]
+    names: tuple[str, str]  # what the two sides are called
+    visible: Sequence[int] | None = None  # how many keys each query may look at
+    grid: tuple[int, int, int] | None = None  # rows and columns of a picture, and the first key that belongs to it
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "queries": side_labels(self.queries, self.query_words),
+            "keys": side_labels(self.keys, self.key_words),
+            "names": {"queries": self.names[0], "keys": self.names[1]},
+            "visible": None if self.visible is None else list(self.visible),
+            "grid": None if self.grid is None else dict(zip(("rows", "columns", "first"), self.grid, strict=True)),
+        }
+
+
+class Subject:
+    """One example in one model. What a subject cannot do, its lists are empty of."""
+
+    score: float | None = None
+    nbest: tuple[tuple[str, float], ...] = ()
+    picture: np.ndarray | None = None  # uint8, as the model saw it
+    document: DocumentMap | None = None
+    memory: MemoryTrace | None = None
+    expected: tuple[int, ...] = ()  # what the rows of `logits` said: a token each
+    example: Any = None  # what `head_importance` is asked about
+    said: str | None = None
+    inputs: tuple[Tensor, ...] = ()  # what the model itself is called with
+    compares: bool = True  # whether its outcome says anything
+
+    def __init__(self, loaded: Any, given: Input):
+        self.loaded, self.given, self.model = loaded, given, loaded.model
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def run(self) -> Any:
+        """The pass, once more."""
+        raise NotImplementedError
+
+    def sides(self) -> dict[str, Sides]:
+        """By the kinds of its attentions."""
+        return {}
+
+    def outcome(self) -> Outcome:
+        """What comes of the example now."""
+        raise NotImplementedError
+
+    def kind_of(self, name: str) -> str:
+        return self.model.attention_kind(name) if hasattr(self.model, "attention_kind") else "encoder"
+
+    def layer_of(self, name: str) -> int:
+        if hasattr(self.model, "attention_layer"):
+            return self.model.attention_layer(name)
+        return 1 + [each for each, _ in attentions(self.model)].index(name)
+
+    @property
+    def placed(self) -> Callable[[Tensor], Tensor] | None:
+        """How recorded weights become weights by the token looked at, where they are not that already."""
+        windowed = any(isinstance(module, Attention) for _, module in attentions(self.model))
+        return self.model.over_tokens if windowed and hasattr(self.model, "over_tokens") else None
+
+    @property
+    def views(self) -> list[str]:
+        """What can be shown beside the attention itself."""
+        heads = any(has_heads(module) for _, module in attentions(self.model))
+        speaks = bool(self.expected)
+        can = {
+            "steps": bool(attentions(self.model)),
+            "next": speaks,
+            "beam": speaks,
+            "whatif": heads and self.compares,
+            "importance": heads and self.example is not None,
+            "rollout": heads,
+            "lens": heads and bool(self.inputs),
+            "positions": position_table(self.model) is not None,
+            "mix": any(isinstance(module, ScalarMix) for module in self.model.modules()),
+        }
+        return [name for name, able in can.items() if able]
+
+    # for those that say one token after the other
+
+    def logits(self) -> Tensor:
+        """[rows, vocabulary] of the token after each place."""
+        return self.model.logits(self.run())[0]
+
+    def log_probabilities(self) -> tuple[float, ...]:
+        rows = self.logits()[: len(self.expected)].float().log_softmax(-1)
+        return tuple(rows.gather(1, torch.tensor(self.expected, device=rows.device)[:, None])[:, 0].tolist())
+
+
+def go_on(decoder: Any, source: Tensor, forced: Sequence[int], vocabulary: Vocabulary, most: int) -> list[int]:
+    """What a decoder says that has to begin with the forced tokens, and then takes the likeliest of each step."""
+    said: list[int] = []
+    never = list(vocabulary.never)
+    with torch.inference_mode():
+        state, last = decoder.start(source), vocabulary.start
+        while len(said) < most:
+            logits, state = decoder.step(torch.tensor([last], device=source.device), state)
+            logits[:, never] = -torch.inf
+            last = forced[len(said)] if len(said) < len(forced) else int(logits[0].argmax())
+            if last == vocabulary.end:
+                break
+            said.append(last)
+    return said
+
+
+def token_sides(tokenizer: Any, tokens: list[int]) -> Sides:
+    pieces, words = tokenizer.pieces(tokens), own_words(tokenizer.words(tokens))
+    return Sides(pieces, pieces, words, words, ("text", "text"))
+
+
+def patches(rows: int, columns: int) -> list[str]:
+    """Places in a picture, by row and column."""
+    return [f"{row},{column}" for row in range(1, rows + 1) for column in range(1, columns + 1)]
+
+
+def position_table(model: nn.Module) -> Tensor | None:
+    """The vectors that say where a token stands [places, size], if the model adds such."""
+    for module in model.modules():
+        found = getattr(module, "positions", None)
+        if isinstance(found, nn.Module):
+            found = getattr(found, "table", getattr(found, "weight", None))
+        if isinstance(found, Tensor) and found.dim() in (2, 3):
+            return found.detach().reshape(-1, found.shape[-1])
+    return None

@@ -1,0 +1,156 @@
+// One example that the server keeps: matrices as data.js knows them, fetched when they are looked at.
+
+const DENSE = 256; // tokens of a side; longer texts are looked at through tiles
+const MOST_AT_ONCE = 1 << 20; // weights the server sends in one reply
+
+class Source {
+  constructor(api, told) {
+    this.api = api;
+    this.told = told;
+    this.cache = new Map();
+  }
+
+  kinds() {
+    const found = new Set(this.told.attentions.map((each) => each.kind));
+    return Object.keys(KIND_NAMES).filter((kind) => found.has(kind));
+  }
+
+  entries(kind) {
+    return this.told.attentions.filter((each) => each.kind === kind);
+  }
+
+  layers(_, kind) {
+    return this.entries(kind).map((each) => each.layer);
+  }
+
+  entry(kind, layer) {
+    return this.entries(kind).find((each) => each.layer === layer);
+  }
+
+  heads(_, kind, layer) {
+    return this.entry(kind, layer).heads;
+  }
+
+  sides(kind) {
+    return this.told.sides[kind];
+  }
+
+  isLong(kind) {
+    const { queries, keys } = this.entries(kind)[0];
+    return Math.max(queries, keys) > DENSE;
+  }
+
+  isSelf(kind) {
+    const { queries, keys } = this.entries(kind)[0];
+    return kind !== "cross" && queries === keys;
+  }
+
+  once(name, make) {
+    if (!this.cache.has(name)) {
+      const made = make();
+      this.cache.set(name, made);
+      made.catch(() => this.cache.delete(name));
+    }
+    return this.cache.get(name);
+  }
+
+  ask(what, body) {
+    return this.once(`${what} ${JSON.stringify(body ?? {})}`, () =>
+      this.api.ask(`look/${what}`, { session: this.told.session, ...body }),
+    );
+  }
+
+  bytes(what, body) {
+    return this.api.bytes(`look/${what}`, { session: this.told.session, ...body });
+  }
+
+  blob(what, body) {
+    return this.once(`blob ${what} ${JSON.stringify(body ?? {})}`, () =>
+      this.api.blob(`look/${what}`, { session: this.told.session, ...body }),
+    );
+  }
+
+  /** `head` is a number from 0, "mean" (of the layer's heads), "all" (of layers and heads) or "rollout". */
+  matrix({ kind, layer, head, unit }) {
+    const place = head === "all" || head === "rollout" ? [kind, head, unit] : [kind, layer, head, unit];
+    return this.once(`matrix ${place}`, async () => this.shaped(kind, await this.values(kind, layer, head), unit));
+  }
+
+  shaped(kind, values, unit) {
+    const { queries, keys, visible } = this.sides(kind);
+    const tokens = {
+      rows: queries.tokens.length,
+      columns: keys.tokens.length,
+      values,
+      rowLabels: queries.tokens,
+      columnLabels: keys.tokens,
+      rowNumbers: null,
+      columnNumbers: null,
+      visible,
+    };
+    return unit === "words" ? mergeWords(tokens, queries, keys) : tokens;
+  }
+
+  async values(kind, layer, head) {
+    if (head === "rollout") {
+      const { weights } = await this.ask("rollout", { kind });
+      return floats(Uint8Array.from(atob(weights), (letter) => letter.charCodeAt(0)).buffer);
+    }
+    if (head === "all") {
+      return meanOf(await Promise.all(this.layers(null, kind).map((each) => this.values(kind, each, "mean"))));
+    }
+    const entry = this.entry(kind, layer);
+    const size = entry.queries * entry.keys;
+    if (entry.heads * size <= MOST_AT_ONCE) {
+      const blocks = await this.blocks(entry);
+      return head === "mean" ? meanOf(blocks) : blocks[head];
+    }
+    const one = (number) => this.once(`head ${entry.name} ${number}`, async () =>
+      floats(await this.bytes("weights", { attention: entry.name, head: number })));
+    return head === "mean" ? meanOf(await Promise.all([...Array(entry.heads).keys()].map(one))) : one(head);
+  }
+
+  /** One array per head. */
+  blocks(entry) {
+    return this.once(`blocks ${entry.name}`, async () => {
+      const values = floats(await this.bytes("weights", { attention: entry.name }));
+      const size = entry.queries * entry.keys;
+      return Array.from({ length: entry.heads }, (_, i) => values.subarray(i * size, (i + 1) * size));
+    });
+  }
+
+  /** One query of a long text, as a matrix of one row. */
+  row(kind, layer, head, query) {
+    const { queries, keys, visible } = this.sides(kind);
+    return this.once(`row ${[kind, layer, head, query]}`, async () => ({
+      rows: 1,
+      columns: keys.tokens.length,
+      values: floats(await this.bytes("row", { attention: this.entry(kind, layer).name, head, query })),
+      rowLabels: [queries.tokens[query]],
+      columnLabels: keys.tokens,
+      rowNumbers: null,
+      columnNumbers: null,
+      visible: visible && [visible[query]],
+    }));
+  }
+
+  /** A small picture of one head, or the mean of a layer's. */
+  async thumbnail({ kind, layer, head }) {
+    const { shape, blocks } = await this.overview(kind, layer);
+    const values = head === "mean" ? meanOf(blocks) : blocks[head];
+    return { rows: shape[1], columns: shape[2], values, visible: null };
+  }
+
+  overview(kind, layer) {
+    const { name } = this.entry(kind, layer);
+    return this.once(`overview ${name}`, async () => {
+      const told = await this.ask("overview", { attention: name });
+      const bytes = atob(told.pictures);
+      const size = told.shape[1] * told.shape[2];
+      const block = (head) => Float32Array.from({ length: size }, (_, i) => (bytes.charCodeAt(head * size + i) / 255) ** 2);
+      return { ...told, blocks: Array.from({ length: told.shape[0] }, (_, head) => block(head)) };
+    });
+  }
+}
+
+const floats = (buffer) => new Float32Array(buffer);

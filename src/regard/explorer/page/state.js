@@ -1,0 +1,74 @@
+// One state, kept in the address: whoever opens the link sees the same.
+
+const DEFAULTS = {
+  model: null, // the first one served
+  text: "", // empty: an example that suits the model
+  target: "",
+  hypothesis: 0,
+  forced: [],
+  kind: "cross",
+  layer: null, // the last: the one nearest to the output
+  head: "mean",
+  view: null, // what suits the attention best
+  unit: "words",
+  scale: "sqrt",
+  theme: null, // as the system likes it
+  query: null, // the cell that is kept
+  key: null,
+  panel: "steps",
+  step: 0,
+  place: null, // of the next token
+  temperature: 1,
+  top_p: 1,
+  beams: 4,
+  off: {}, // heads by the names of their attentions
+};
+
+const state = structuredClone(DEFAULTS);
+
+const WHOLE = ["hypothesis", "layer", "query", "key", "step", "place", "beams"];
+const REAL = ["temperature", "top_p"];
+
+function readHash() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  for (const name of Object.keys(DEFAULTS)) {
+    const text = given.get(name);
+    state[name] = text === null ? structuredClone(DEFAULTS[name]) : parseState(name, text);
+  }
+}
+
+function parseState(name, text) {
+  if (WHOLE.includes(name)) return /^\d{1,6}$/.test(text) ? Number(text) : DEFAULTS[name];
+  if (REAL.includes(name)) return clamp(Number(text) || DEFAULTS[name], 0.01, 10);
+  if (name === "head") return /^\d+$/.test(text) ? Number(text) - 1 : text;
+  if (name === "forced") return text.split(".").filter((part) => /^\d+$/.test(part)).map(Number);
+  if (name === "off") return parseOff(text);
+  return text;
+}
+
+/** `decoder.layers.0.cross_attention:0.3;...` */
+function parseOff(text) {
+  const off = {};
+  for (const part of text.split(";")) {
+    const [name, heads] = part.split(":");
+    if (name && heads) off[name] = heads.split(".").filter((head) => /^\d+$/.test(head)).map(Number);
+  }
+  return off;
+}
+
+function sayState(name, value) {
+  if (name === "head") return typeof value === "number" ? String(value + 1) : value;
+  if (name === "forced") return value.join(".");
+  if (name === "off") return Object.entries(value).map(([each, heads]) => `${each}:${heads.join(".")}`).join(";");
+  return String(value);
+}
+
+function writeHash() {
+  const told = new URLSearchParams();
+  for (const [name, usual] of Object.entries(DEFAULTS)) {
+    const value = state[name];
+    if (value === null || JSON.stringify(value) === JSON.stringify(usual)) continue;
+    told.set(name, sayState(name, value));
+  }
+  history.replaceState(null, "", `#${told}`);
+}

@@ -1,0 +1,241 @@
+"""The explorer in a real browser: typed into, clicked through, and taken away; no error, and no request elsewhere."""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from explorer.tiny_models import captioner, documents, encoder, language_model, pictures, translator
+from regard.explorer.app import make_app
+from regard.explorer.serving import listen
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.browser
+
+CHROMIUM = shutil.which("chromium")
+PATIENCE = 60  # seconds, for machines that are busy with other things
+LONG = 300  # tokens: more than are sent at once
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("explored")
+    speaker = translator(folder / "translator")
+    speaker.decoding = replace(speaker.decoding, max_new_tokens=6)
+    return {
+        "translator": speaker,
+        "language": language_model(folder / "language", context=LONG + 20, layers=1, size=16, heads=2),
+        "filler": encoder("bert", folder / "filler"),
+        "documents": documents(),
+        "vision": pictures(folder / "vision"),
+        "captioner": captioner(),
+    }
+
+
+@pytest.fixture(scope="module")
+def address(models: dict[str, Any]) -> Iterator[str]:
+    listening = listen("127.0.0.1", 0)
+    config = uvicorn.Config(make_app(models), log_level="warning", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+Visit = Callable[..., Any]
+
+
+@pytest.fixture
+def visit(browser: Any, address: str) -> Iterator[Visit]:
+    """Open the page; at the end nothing may have gone wrong, and nobody else may have been asked."""
+    complaints: list[str] = []
+    pages: list[Any] = []
+
+    def open_page(state: str = "", width: int = 1280, height: int = 900) -> Any:
+        page = browser.new_page(viewport={"width": width, "height": height})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: None if own(asked.url) else complaints.append(f"asked for {asked.url}"))
+        page.set_default_timeout(1000 * PATIENCE)
+        page.goto(f"{address}#{state}")
+        ready(page)
+        pages.append(page)
+        return page
+
+    def own(url: str) -> bool:
+        return url.startswith((address, "data:", "blob:"))
+
+    yield open_page
+    for page in pages:
+        assert page.evaluate("document.documentElement.dataset.errors ?? ''") == ""
+        page.close()
+    assert complaints == []
+
+
+def ready(page: Any) -> None:
+    page.wait_for_selector("html[data-ready=true]")
+
+
+def idle(page: Any) -> None:
+    """Whatever was asked for is there."""
+    soon(lambda: page.evaluate("document.body.getAttribute('aria-busy') === 'false'"))
+
+
+def soon(condition: Callable[[], Any], seen: Callable[[], str] = str) -> None:
+    """The page's policy forbids to evaluate texts inside it, so waiting is done out here."""
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, seen()
+        time.sleep(0.02)
+
+
+def test_a_sentence_is_translated_looked_into_and_taken_away(
+    visit: Visit, models: dict[str, Any], tmp_path: Path
+) -> None:
+    page = visit("model=translator&text=a+man&theme=light")
+    page.fill("#text", "two dogs in a hat")
+    page.press("#text", "Enter")
+    idle(page)
+    assert page.inner_text("#answer") == models["translator"].translate("two dogs in a hat")[0].text
+
+    page.select_option("#head", index=1)
+    soon(lambda: "head 2" in page.inner_text("#map-name"))
+    box = page.locator(".cells").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    soon(lambda: "rank" in page.inner_text("#readout"))
+    page.mouse.click(box["x"] + 5, box["y"] + 5)
+    page.mouse.move(0, 0)
+    assert "rank" in page.inner_text("#readout.locked")
+    assert "query=0" in page.url
+
+    soon(lambda: "head 2" in page.inner_text("#panel"))
+    assert "matches the model" in page.inner_text("#panel")
+    page.keyboard.press("n")
+    soon(lambda: "Step 2 of" in page.inner_text("#panel"))
+
+    page.click("[data-panel=whatif]")
+    page.click(".switch[data-attention='decoder.layers.1.cross_attention'][data-head='0']")
+    soon(lambda: "Without 1 head" in page.inner_text("#panel") and page.locator("#change").count())
+    assert "off=decoder.layers.1.cross_attention" in page.url
+
+    for button, kind in (("[data-format=svg]", "svg"), ("[data-format=html]", "html"), ("[data-panel=png]", "png")):
+        file = tmp_path / f"taken.{kind}"
+        taken(page, button).save_as(file)
+        assert file.stat().st_size > 1000
+
+
+def taken(page: Any, button: str) -> Any:
+    """What comes of a button of the export menu."""
+    coming: list[Any] = []
+    page.once("download", lambda download: coming.append(download))
+    page.click("#export-menu summary")
+    page.click(f"#export-items {button}")
+    soon(lambda: coming or page.wait_for_timeout(20), lambda: page.inner_text("#trouble"))
+    return coming[0]
+
+
+def test_a_link_brings_back_what_was_seen(visit: Visit) -> None:
+    page = visit(
+        "model=translator&text=a+man&kind=encoder&layer=1&head=2&unit=subwords&view=lines&panel=positions&theme=dark"
+    )
+    assert page.inner_text("#map-name") == "Encoder self-attention, layer 1, head 2"
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.locator(".lines canvas").count() == 1
+    soon(lambda: page.locator("canvas.signed").count() == 2)
+
+
+def test_the_next_token_is_chosen_by_temperature_and_by_hand(visit: Visit) -> None:
+    page = visit("model=language&text=a+cat&panel=next")
+    soon(lambda: page.locator(".next li").count())
+    before = page.locator(".next li").nth(1).inner_text()
+    page.locator("#temperature").fill("0.3")
+    assert page.locator(".next li").nth(1).inner_text() != before
+    assert "temperature=0.3" in page.url
+    page.locator(".next button.token").nth(4).click()
+    idle(page)
+    assert page.get_by_text("1 forced token").count() == 1
+    assert "forced=" in page.url
+
+
+@pytest.mark.parametrize(
+    ("state", "sign"),
+    [
+        ("model=translator&text=a+man&panel=beam", ".tree .node"),
+        ("model=translator&text=a+man&panel=lens", ".lens td"),
+        ("model=language&text=a+cat&view=reading", "img.served"),
+        ("model=filler&text=a+[MASK]&head=rollout", ".cells canvas"),
+        ("model=documents&text=two+dogs.+a+man.", ".sentence span"),
+        ("model=vision", ".image-drawing canvas"),
+        ("model=captioner", ".image-drawing canvas"),
+    ],
+)
+def test_every_view_is_drawn(visit: Visit, state: str, sign: str) -> None:
+    page = visit(state)
+    soon(lambda: page.locator(sign).count())
+    assert not page.locator("#trouble").is_visible()
+
+
+def test_a_long_text_is_looked_at_through_tiles(visit: Visit) -> None:
+    page = visit("model=language&text=a")
+    page.fill("#text", "x" * LONG)
+    page.press("#text", "Enter")
+    idle(page)
+    page.locator(".far").scroll_into_view_if_needed()
+    box = page.locator(".far").bounding_box()
+    page.mouse.move(box["x"] + 20, box["y"] + box["height"] - 10)
+    soon(lambda: page.inner_text("#readout").split(" of ")[-1] > "256")  # one of the last rows
+    page.get_by_label("Nearer").click()
+    page.get_by_label("Nearer").click()
+    page.get_by_label("Nearer").click()
+    soon(lambda: "every weight is a cell" in page.inner_text("#level"))
+    assert page.evaluate("document.querySelectorAll('*').length") < 3000
+
+
+def test_the_keyboard_is_enough(visit: Visit) -> None:
+    page = visit("model=translator&text=a+man")
+    page.focus("#drawing")
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    assert "query=1" in page.url
+    assert "key=1" in page.url
+    page.keyboard.press("t")
+    soon(lambda: page.locator("table caption").count())
+    page.keyboard.press("t")
+    page.keyboard.press("Escape")
+    assert "query" not in page.url
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+
+
+def test_it_fits_a_phone(visit: Visit) -> None:
+    page = visit("model=translator&text=a+man", width=390, height=800)
+    for panel in ("steps", "next", "beam", "whatif", "positions"):
+        page.click(f"#panels [data-panel={panel}]")
+        page.wait_for_timeout(150)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_trouble_is_told_in_the_page(browser: Any, address: str) -> None:
+    page = browser.new_page()
+    page.goto(f"{address}#model=translator&text=a&hypothesis=9")
+    ready(page)
+    assert "there is no hypothesis 9" in page.inner_text("#trouble")
+    page.close()
