@@ -4,11 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import regard
 from export import tiny_runs
 from regard.errors import UsageError
-from regard.export import export_run
+from regard.export import export_run, llama_cpp
 from regard.export.gguf import public_name
+from regard.export.subject import Subject
 
 gguf = pytest.importorskip("gguf", reason="gguf is not installed")
 
@@ -20,7 +23,8 @@ def contents(folder: Path, name: str) -> object:
 def test_the_file_holds_the_model_as_llama_cpp_knows_it(tmp_path: Path) -> None:
     verbs = tiny_runs.language_model(tmp_path / "run")
     report = export_run(tmp_path / "run", "gguf", tmp_path / "copy")
-    assert [finding.what for finding in report.findings] == ["tensors", "settings", "tokens", "logits", "greedy"]
+    whats = ["tensors", "settings", "tokens", "logits", "greedy"]
+    assert [finding.what for finding in report.findings][:5] == whats
     assert contents(tmp_path / "copy", "general.architecture") == "gpt2"
     assert contents(tmp_path / "copy", "tokenizer.ggml.model") == "gpt2"
     assert contents(tmp_path / "copy", "tokenizer.ggml.pre") == "gpt-2"
@@ -30,6 +34,34 @@ def test_the_file_holds_the_model_as_llama_cpp_knows_it(tmp_path: Path) -> None:
     for name, tensor in verbs.model.state_dict().items():
         np.testing.assert_array_equal(stored[public_name(name)], tensor.numpy())
     np.testing.assert_array_equal(stored["output.weight"], stored["token_embd.weight"])
+
+
+@pytest.mark.parametrize("quantization", ["f32", "q8_0"])
+@pytest.mark.parametrize("kind", ["bytes", "char"])
+def test_llama_cpp_says_what_we_say(kind: str, quantization: str, tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed")
+    tiny_runs.language_model(tmp_path / "run", kind, tiny_runs.PLAIN, hidden_size=64)
+    report = export_run(tmp_path / "run", "gguf", tmp_path / "copy", quantization=quantization)
+    assert [finding.what for finding in report.findings][-2:] == ["llama.cpp", "llama.cpp, greedy"]
+    assert report.holds
+    assert not report.unchecked
+
+
+def test_another_models_file_is_found_out_by_llama_cpp(tmp_path: Path) -> None:
+    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed")
+    tiny_runs.language_model(tmp_path / "run")
+    export_run(tmp_path / "run", "gguf", tmp_path / "copy")
+    subject = Subject("run", regard.load(tmp_path / "run"))
+    with torch.no_grad():
+        subject.model.embedding.weight.mul_(3)
+    prompts = subject.prompts(8)
+    assert not llama_cpp.findings(subject, tmp_path / "copy" / "model.gguf", prompts, 4, quantised=False).holds
+
+
+def test_without_llama_cpp_the_report_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_cpp, "installed", lambda: False)
+    tiny_runs.language_model(tmp_path / "run")
+    assert "llama.cpp was not asked" in export_run(tmp_path / "run", "gguf", tmp_path / "copy").lines()[-1]
 
 
 def test_eight_bits_are_smaller_and_nearly_the_same(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ MODULES = {
     "around_feed_forward.norm": "ffn_norm",
 }
 OUTPUT = "output.weight"
+NO_MERGE = "<s> </s>"  # llama.cpp wants a merge; neither half is ever a piece of a text, so this one never happens
 ALWAYS_WHOLE = "position_embd.weight"  # llama.cpp reads rows of it as they are
 
 
@@ -106,7 +107,7 @@ def add_vocabulary(subject: Subject, writer: Any) -> None:
     writer.add_tokenizer_pre("gpt-2")
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
-    writer.add_token_merges(merges)
+    writer.add_token_merges(merges or [NO_MERGE])
     writer.add_bos_token_id(known.start)
     writer.add_eos_token_id(known.end)
     if known.pad != NO_TOKEN:

@@ -1,6 +1,6 @@
-"""A GGUF file beside our model: read back by the `gguf` package, its tensors put into a model of ours.
+"""A GGUF file beside our model: read back by the `gguf` package into a model of ours, and run by llama.cpp.
 
-llama.cpp itself is not asked. Names and settings are held against the tables of the package, which llama.cpp keeps.
+Names and settings are held against the tables of the package, which llama.cpp keeps.
 """
 
 from pathlib import Path
@@ -13,7 +13,8 @@ from tokenizers import models, pre_tokenizers
 from torch import Tensor
 
 from regard import families
-from regard.export.gguf import FILE, OUTPUT, public_name
+from regard.export import llama_cpp
+from regard.export.gguf import FILE, NO_MERGE, OUTPUT, public_name
 from regard.export.report import Finding, Report, compared, same
 from regard.export.subject import NEW_TOKENS, TEXTS, Subject, batch
 
@@ -32,7 +33,13 @@ def check(subject: Subject, folder: Path, quantization: str | None = None) -> Re
     with torch.inference_mode():
         logits = compared("logits", read.real(subject.model(tokens)), read.real(copy(tokens)), quantised)
     found = names(subject, reader), settings(subject, reader), vocabulary(subject, reader)
-    return Report((*found, logits, greedy(subject, copy, quantised)))
+    prompts = subject.prompts(max(1, subject.config.context - NEW_TOKENS))
+    new = min(NEW_TOKENS, subject.config.context - max(map(len, prompts)))
+    if new < 1:
+        return Report((*found, logits, Finding("greedy", "the context is too short to write anything")))
+    said = same("greedy", subject.greedy(prompts, new), subject.greedy(prompts, new, subject.going_on(copy)), quantised)
+    asked = llama_cpp.findings(subject, folder / FILE, prompts, new, quantised)
+    return Report((*found, logits, said, *asked.findings), asked.unchecked)
 
 
 def tensors(subject: Subject, reader: Any) -> dict[str, Tensor]:
@@ -73,19 +80,11 @@ def settings(subject: Subject, reader: Any) -> Finding:
 def vocabulary(subject: Subject, reader: Any) -> Finding:
     """Texts by a byte-level BPE made of the file's own tokens and merges; what ours cannot spell is left out."""
     tokens = reader.get_field("tokenizer.ggml.tokens").contents()
-    field = reader.get_field("tokenizer.ggml.merges")
-    merges = [tuple(pair.split(" ")) for pair in (field.contents() if field is not None and field.data else [])]
+    merges = [tuple(pair.split(" ")) for pair in reader.get_field("tokenizer.ggml.merges").contents()]
+    merges = [] if merges == [tuple(NO_MERGE.split(" "))] else merges
     backend = Backend(models.BPE({token: number for number, token in enumerate(tokens)}, merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     known = subject.tokenizer
     texts = [text for text in TEXTS if known.unknown < 0 or known.unknown not in known.encode(text)]
     found = [backend.encode(text).ids for text in texts]
     return same("tokens", [known.encode(text) for text in texts], found)
-
-
-def greedy(subject: Subject, copy: Any, quantised: bool) -> Finding:
-    prompts = subject.prompts(max(1, subject.config.context - NEW_TOKENS))
-    new = min(NEW_TOKENS, subject.config.context - max(map(len, prompts)))
-    if new < 1:
-        return Finding("greedy", "the context is too short to write anything")
-    return same("greedy", subject.greedy(prompts, new), subject.greedy(prompts, new, subject.going_on(copy)), quantised)
