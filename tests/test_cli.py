@@ -253,6 +253,14 @@ def test_a_checkpoint_folder_serves_like_its_run(cli: Cli, trained: Path, text: 
     assert cli("translate", best, text).out == cli("translate", trained, text).out
 
 
+def test_evaluate_says_what_eight_bits_change(cli: Cli, trained: Path) -> None:
+    called = cli("evaluate", trained, "--beam", 1, "--int8")
+    assert called.code == 0
+    assert re.search(r"^in 8 bits:$", called.out, re.MULTILINE)
+    assert re.search(r"^  bleu \S+ -> \S+ \([+-]\S+\)$", called.out, re.MULTILINE)
+    assert "bleu" in json.loads(cli("evaluate", trained, "--beam", 1, "--int8", "--json").out)["int8"]
+
+
 def test_evaluate_prints_bleu_with_its_signature(cli: Cli, trained: Path) -> None:
     called = cli("evaluate", trained, "--beam", 1)
     assert called.code == 0

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "loading", "looking", "progress"} | {
     "export",
     "inspect",
+    "int8",
     "public",
     "recipes",
 }

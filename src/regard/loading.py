@@ -12,13 +12,20 @@ from regard.training.loop import choose_device
 from regard.training.run import CONFIG, Run
 
 
-def load(run: str | Path, device: str = "auto") -> Any:
+def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     """The verbs of a run folder (its best checkpoint), of a checkpoint folder, or of a public checkpoint: a folder in
     Hugging Face layout, or `hf:OWNER/NAME`, optionally with `@REVISION`.
 
     What comes back depends on the run's task: a Translator, a Classifier, a LanguageModel, ...; each has the torch
-    module as `.model`.
+    module as `.model`. With `int8` its large matrices are kept and multiplied in 8 bits: faster on a CPU, and a little
+    less exact (`regard evaluate --int8` says how much).
     """
+    if int8:
+        from regard.int8 import to_int8
+
+        loaded = load(run, device)
+        to_int8(loaded.model)
+        return loaded
     from regard.recipes.jobs import named_job
 
     folder = checkpoint_folder(run)
@@ -33,9 +40,9 @@ def load(run: str | Path, device: str = "auto") -> Any:
     return named_job(task).load(folder, model.to(choose_device(device)), families.config_json(family, config, task))
 
 
-def load_for(verb: str, run: str | Path) -> Any:
+def load_for(verb: str, run: str | Path, *, int8: bool = False) -> Any:
     """A run that has this verb; another kind of run is refused with a word on what it is."""
-    loaded = load(run)
+    loaded = load(run, int8=int8)
     if not hasattr(loaded, verb):
         raise UsageError(f"{run} holds a {type(loaded).__name__.lower()}, which has no {verb!r}")
     return loaded

@@ -17,6 +17,15 @@ from regard.errors import RegardError
 States = Float[Tensor, "batch length state_size"]
 
 
+class Projection(nn.Linear):
+    """A linear layer of which some outputs can be had without the others."""
+
+    def rows(self, states: States, start: int, stop: int) -> Float[Tensor, "batch length part"]:
+        """The outputs `start:stop` alone."""
+        bias: Tensor | None = self.bias  # the annotation of nn.Linear forgets that there may be none
+        return F.linear(states, self.weight[start:stop], None if bias is None else bias[start:stop])
+
+
 class MultiHeadAttention(nn.Module):
     """`heads` attentions side by side, each over `size / heads` dimensions.
 
@@ -41,7 +50,7 @@ class MultiHeadAttention(nn.Module):
         value_size = key_size if value_size is None else value_size
         self.shares_projection = size == key_size == value_size
         if self.shares_projection:
-            self.query_key_value = nn.Linear(size, 3 * size, bias=bias)
+            self.query_key_value = Projection(size, 3 * size, bias=bias)
         else:
             self.query = nn.Linear(size, size, bias=bias)
             self.key = nn.Linear(key_size, size, bias=bias)
@@ -119,11 +128,9 @@ class MultiHeadAttention(nn.Module):
 
     def _project(self, states: States, start: int, stop: int) -> list[Tensor]:
         """The rows `start:stop` of the shared projection, cut into heads."""
-        weight: Tensor = self.query_key_value.weight
-        bias: Tensor | None = self.query_key_value.bias
-        if stop - start < 3 * self.size:
-            weight, bias = weight[start:stop], None if bias is None else bias[start:stop]
-        return [self._split(part) for part in F.linear(states, weight, bias).split(self.size, dim=-1)]
+        whole = stop - start == 3 * self.size
+        projected = self.query_key_value(states) if whole else self.query_key_value.rows(states, start, stop)
+        return [self._split(part) for part in projected.split(self.size, dim=-1)]
 
     def _split(self, projected: Float[Tensor, "batch length size"]) -> Float[Tensor, "batch heads length head_size"]:
         return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -24,6 +24,7 @@ class EvaluationOptions:
     num_beams: int | None = None
     length_penalty: float | None = None
     replace_unknowns: bool = False  # unknown words by what the attention looks at
+    int8: bool = False  # large matrices in 8 bits
     stride: int | None = None  # how far the windows of a language model with a limited context move
 
 

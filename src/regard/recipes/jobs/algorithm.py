@@ -33,7 +33,7 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
 def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> AlgorithmScores:
-    runner: AlgorithmRunner = load_run(run)
+    runner: AlgorithmRunner = load_run(run, int8=options.int8)
     with counting("solving") as finished:
         return runner.evaluate(split, finished=finished)
 

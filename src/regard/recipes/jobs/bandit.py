@@ -41,7 +41,7 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
 def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> BanditScores:
-    player: BanditPlayer = load_run(run)
+    player: BanditPlayer = load_run(run, int8=options.int8)
     with counting("playing") as finished:
         return player.evaluate(split, finished=finished)
 

@@ -53,7 +53,7 @@ def evaluate(
 ) -> BidirectionalEvaluation:
     section = settings.build(SentenceData, recipe.data, "data")
     sentences = section.read(split, data)
-    model: BidirectionalLM = load_run(run)
+    model: BidirectionalLM = load_run(run, int8=options.int8)
     with counting("reading", len(sentences)) as finished:
         return model.evaluate(sentences, finished)
 

@@ -88,7 +88,7 @@ def evaluate(
     pictures = list(section.pictures(split, data))
     with counting("captioning", len(pictures)) as finished:
         return evaluate_captioner(
-            load_run(run),
+            load_run(run, int8=options.int8),
             pictures,
             num_beams=options.num_beams,
             length_penalty=options.length_penalty,

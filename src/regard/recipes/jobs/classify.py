@@ -58,7 +58,7 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> ClassificationScores:
     section = settings.build(ClassificationData, recipe.data, "data")
-    classifier: Classifier = load_run(run)
+    classifier: Classifier = load_run(run, int8=options.int8)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
     known = list(section.texts(split, data))
     texts = [text.text if text.second is None else (text.text, text.second) for text in known]

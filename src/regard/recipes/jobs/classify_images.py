@@ -59,7 +59,7 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> ClassificationScores:
     section = settings.build(ImageData, recipe.data, "data")
-    classifier: ImageClassifier = load_run(run)
+    classifier: ImageClassifier = load_run(run, int8=options.int8)
     numbers = {label: number for number, label in enumerate(classifier.labels)}
     gold, pixels, rows = [], [], []
     with counting("classifying") as finished:

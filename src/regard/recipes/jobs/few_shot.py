@@ -53,7 +53,7 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> FewShotScores:
     section = settings.build(FewShotData, recipe.data, "data")
-    matcher: Matcher = load_run(run)
+    matcher: Matcher = load_run(run, int8=options.int8)
     place = Run.open(run).folder / "data"
     with tempfile.TemporaryDirectory() as own, counting("matching", EPISODES) as finished:
         folder = place if (place / split).exists() else Path(own)  # an evaluation leaves nothing behind

@@ -57,7 +57,7 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> TextEvaluation:
     section = settings.build(TextData, recipe.data, "data")
-    model: LanguageModel = load_run(run)
+    model: LanguageModel = load_run(run, int8=options.int8)
     stream = _stream(split, section, model.tokenizer, Run.open(run), data)
     with counting("reading", len(stream)) as finished:
         return model.evaluate(stream, finished, stride=options.stride)

@@ -59,7 +59,7 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> MaskFillScores:
     section = settings.build(MaskFillData, recipe.data, "data")
-    filler: MaskFiller = load_run(run)
+    filler: MaskFiller = load_run(run, int8=options.int8)
     sentences = _sentences(split, section, filler.tokenizer, Run.open(run), data)
     pairs = section.pairs(sentences, filler.tokenizer, VALIDATION_SEED)
     with counting("filling gaps", len(pairs.pairs(0))) as finished:

@@ -81,7 +81,7 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> WordScores:
     section = settings.build(WordData, recipe.data, "data")
-    finder: WordFinder = load_run(run)
+    finder: WordFinder = load_run(run, int8=options.int8)
     pictures = list(section.pictures(split, data))
     shares = word_shares(pictures, finder.words)
     with counting("looking", len(pictures)) as finished:

@@ -65,7 +65,7 @@ def evaluate(
 ) -> TagScores:
     section = settings.build(TagData, recipe.data, "data")
     sentences = list(section.sentences(split, data))
-    tagger: Tagger = load_run(run)
+    tagger: Tagger = load_run(run, int8=options.int8)
     with counting("tagging", len(sentences)) as finished:
         return tagger.evaluate(sentences, finished)
 

@@ -60,7 +60,7 @@ def evaluate(
     pairs, valid = list(section.pairs(split, data)), list(section.pairs("valid", data))
     with counting("translating", len(pairs)) as finished:
         return evaluate_translator(
-            load_run(run),
+            load_run(run, int8=options.int8),
             pairs,
             bleu_tokenize=section.bleu_tokenize,
             num_beams=options.num_beams,

@@ -1,0 +1,117 @@
+"""A linear layer in 8 bits.
+
+    W_ij = s_i Q_ij,         Q whole, -64 ... 64           a scale for each output
+    x_rj = a_r P_rj,         P whole, -127 ... 127         a scale for each row, found as the row comes
+    y_ri = a_r s_i sum_j P_rj Q_ij + b_i                   the sum is of whole numbers, exact
+
+A scale of its own lets a row be what it is in any company: torch's dynamic quantisation has one scale for the whole
+batch, so a large row there blurs the small ones beside it. Weights stop at 64 because AVX2 adds the products of two
+neighbours in 16 bits, and 2 * 255 * 64 is the most that fits.
+
+The product is FBGEMM's, through operators that torch calls deprecated; they are named in `_Packed` and nowhere else.
+Where FBGEMM is missing (other processors, GPUs) the same whole numbers are multiplied as floats: as exact, not faster.
+"""
+
+import warnings
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LARGEST_WEIGHT = 64
+LARGEST_INPUT = 127
+OPERATOR = "linear_with_input_q_dq_qweight_dq_output_fp32"
+
+
+class Int8Linear(nn.Module):
+    """In place of an `nn.Linear` that has been trained. It cannot be trained itself."""
+
+    weight: Int[Tensor, "outputs inputs"]
+    scale: Float[Tensor, "outputs"]
+    bias: Float[Tensor, "outputs"] | None
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(outputs, inputs, dtype=torch.int8))
+        self.register_buffer("scale", torch.ones(outputs))
+        self.register_buffer("bias", torch.zeros(outputs) if bias else None)
+        self._packed: dict[tuple[int, int], _Packed] = {}
+
+    @classmethod
+    def of(cls, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None = None) -> "Int8Linear":
+        layer = cls(weight.shape[1], weight.shape[0], bias is not None)
+        weight = weight.detach().float()
+        layer.scale = (weight.abs().amax(1) / LARGEST_WEIGHT).clamp(min=torch.finfo(torch.float32).tiny)
+        layer.weight = (weight / layer.scale[:, None]).round().to(torch.int8)
+        layer.bias = None if bias is None else bias.detach().float().clone()
+        return layer
+
+    def forward(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        return self.rows(states, 0, len(self.scale))
+
+    def rows(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
+        """The outputs `start:stop` alone."""
+        largest = torch.linalg.vector_norm(states, ord=float("inf"), dim=-1, keepdim=True)
+        largest.clamp_(min=torch.finfo(torch.float32).tiny)
+        product = self._part(start, stop)(states / largest)
+        return product * largest if self.bias is None else torch.addcmul(self.bias[start:stop], product, largest)
+
+    def _part(self, start: int, stop: int) -> "_Packed":
+        part = self._packed.get((start, stop))
+        if part is None:
+            part = self._packed[start, stop] = _Packed(self.weight[start:stop], self.scale[start:stop])
+        return part
+
+    def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
+        self._packed.clear()  # what was packed lies where the layer was
+        return super()._apply(function, recurse)
+
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        self._packed.clear()
+        super()._load_from_state_dict(*arguments)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_packed": {}}  # copies pack their own
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.weight.shape[1]}, out_features={self.weight.shape[0]}, bias={self.bias is not None}"
+
+
+class _Packed:
+    """Rows of a matrix in the order the kernel reads them, times inputs between -1 and 1."""
+
+    def __init__(self, weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs"]):
+        self.weight = self.scale = self.kernel = None
+        if _has_fbgemm(weight.device):
+            self.kernel = _fbgemm(weight, scale)
+        else:
+            self.weight, self.scale = weight, scale / LARGEST_INPUT
+
+    def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        if self.kernel is None:
+            return F.linear((states * LARGEST_INPUT).round(), self.weight.to(states.dtype)) * self.scale
+        product = getattr(torch.ops.quantized, OPERATOR)
+        return product(states.contiguous(), 1 / LARGEST_INPUT, LARGEST_INPUT + 1, self.kernel)
+
+
+def _has_fbgemm(device: torch.device) -> bool:
+    return (
+        device.type == "cpu"
+        and "fbgemm" in torch.backends.quantized.supported_engines
+        and hasattr(torch.ops.quantized, OPERATOR)
+    )
+
+
+def _fbgemm(weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs"]) -> Any:
+    engine = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that quantised tensors are deprecated
+            zeros = torch.zeros(len(scale), dtype=torch.int64)
+            matrix = torch._make_per_channel_quantized_tensor(weight.contiguous(), scale.double(), zeros, 0)
+            return torch.ops.quantized.linear_prepack(matrix, None)
+    finally:
+        torch.backends.quantized.engine = engine
