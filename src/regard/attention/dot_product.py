@@ -4,13 +4,14 @@
 
 `fused` is what models run. `exact_weights` recomputes, from the same queries and keys and only for the heads and
 rows somebody asked for, the weights the kernel never shows; it works in chunks of rows, so the last row of a very
-long input costs one row.
+long input costs one row. With a `window` a query sees only keys that many places away or nearer, and the kernel gets
+only those: time and memory grow with the length, not with its square.
 """
 
 import math
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -22,6 +23,7 @@ Allowed = Bool[Tensor, "..."] | None  # broadcasts to [..., queries, keys]
 Index = slice | Tensor | None
 
 CHUNK_ELEMENTS = 1 << 21  # weights computed at once when somebody looks: 8 MB of fp32
+WINDOW_QUERIES = 256  # that share the keys between the first one's window and the last one's
 
 
 def attend(
@@ -31,21 +33,56 @@ def attend(
     *,
     mask: Allowed = None,
     causal: bool = False,
+    window: int | None = None,
     scale: float | None = None,
 ) -> Attended:
     """Attention over plain tensors [..., length, size]; `mask` broadcasts to [..., queries, keys].
 
-    `causal` hides the future; `scale` is 1 / sqrt(size) unless given.
+    `causal` hides the future, `window` what is further away than that; both count queries as the last of the keys.
+    `scale` is 1 / sqrt(size) unless given.
     """
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if mask is not None and mask.dim() == 1:
         mask = masks.over_queries(mask)
 
     def weights_of(heads: Index, rows: Index) -> Tensor:
-        return exact_weights(query, keys, allowed=mask, causal=causal, scale=scale, heads=heads, rows=rows)
+        return exact_weights(
+            query, keys, allowed=mask, causal=causal, window=window, scale=scale, heads=heads, rows=rows
+        )
 
-    context = fused(query, keys, values, allowed=mask, causal=causal, scale=scale)
+    if window is None:
+        context = fused(query, keys, values, allowed=mask, causal=causal, scale=scale)
+    else:
+        context = windowed(query, keys, values, allowed=mask, causal=causal, window=window, scale=scale)
     return Attended(context, weights_of)
+
+
+def windowed(
+    query: Float[Tensor, "*batch queries size"],
+    keys: Float[Tensor, "*batch keys size"],
+    values: Float[Tensor, "*batch keys value_size"],
+    *,
+    allowed: Allowed,
+    causal: bool,
+    window: int,
+    scale: float,
+) -> Float[Tensor, "*batch queries value_size"]:
+    """The context of some queries after the other, each time over the keys that any of them may see."""
+    queries, count = query.shape[-2], keys.shape[-2]
+    allowed = None if allowed is None else allowed.expand(*allowed.shape[:-1], count)
+    pieces = []
+    for start in range(0, max(queries, 1), WINDOW_QUERIES):
+        rows = slice(start, min(start + WINDOW_QUERIES, queries))
+        places = torch.arange(rows.start, rows.stop, device=query.device) + count - queries
+        before, after = rows.start + count - queries - window, rows.stop + count - queries + (0 if causal else window)
+        near = slice(max(0, before), min(count, after))
+        visible = masks.combine(
+            None if allowed is None else allowed[..., rows if allowed.shape[-2] > 1 else slice(None), near],
+            in_sight(places, torch.arange(near.start, near.stop, device=query.device), causal, window),
+        )
+        part = query[..., rows, :], keys[..., near, :], values[..., near, :]
+        pieces.append(fused(*part, allowed=visible, causal=False, scale=scale))
+    return torch.cat(pieces, dim=-2)
 
 
 def fused(
@@ -62,7 +99,7 @@ def fused(
     if causal and allowed is None and square:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scale)
     if causal:
-        allowed = masks.combine(allowed, causal_rows(query, keys, None))
+        allowed = masks.combine(allowed, causal_rows(query, keys))
     if allowed is None:
         return F.scaled_dot_product_attention(query, keys, values, scale=scale)
     # Kernels differ in what a fully masked row gives (zeros, a mean, NaN), so no kernel ever sees one.
@@ -71,14 +108,19 @@ def fused(
     return context.masked_fill(~has_any, 0.0)
 
 
-def causal_rows(query: Tensor, keys: Tensor, rows: Index) -> Bool[Tensor, "rows keys"] | None:
-    """The causal mask for the chosen query rows; a single query at the end sees everything."""
+def causal_rows(query: Tensor, keys: Tensor) -> Bool[Tensor, "queries keys"] | None:
+    """The causal mask; a single query at the end sees everything."""
     queries, count = query.shape[-2], keys.shape[-2]
-    if queries == 1:
-        return None
-    places = masks.positions_of_queries(queries, count, query.device)
-    places = places if rows is None else places[rows]
-    return torch.arange(count, device=query.device) <= places[:, None]
+    return None if queries == 1 else masks.causal(queries, count, query.device)
+
+
+def in_sight(
+    places: Int[Tensor, "queries"], keys: Int[Tensor, "keys"], causal: bool, window: int | None
+) -> Bool[Tensor, "queries keys"]:
+    """Which keys the queries at these places may see, by the places of both alone."""
+    distance = places[:, None] - keys
+    visible = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
+    return visible if window is None else visible & (distance.abs() <= window)
 
 
 def exact_weights(
@@ -87,6 +129,7 @@ def exact_weights(
     *,
     allowed: Allowed,
     causal: bool,
+    window: int | None = None,
     scale: float,
     heads: Index,
     rows: Index,
@@ -100,12 +143,14 @@ def exact_weights(
     chosen = chosen if rows is None else chosen[rows]
     batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2])
     weights = query.new_empty(*batch, len(chosen), keys.shape[-2])
+    every_key = torch.arange(keys.shape[-2], device=query.device)
+    places = masks.positions_of_queries(query.shape[-2], keys.shape[-2], query.device)
     at_once = max(1, CHUNK_ELEMENTS // max(1, math.prod(batch) * keys.shape[-2]))
     for start in range(0, len(chosen), at_once):
         part = chosen[start : start + at_once]
         visible = masks.combine(
             allowed if allowed is None or allowed.shape[-2] == 1 else allowed[..., part, :],
-            causal_rows(query, keys, part) if causal else None,
+            in_sight(places[part], every_key, causal, window) if causal or window is not None else None,
         )
         scores = (query[..., part, :] * scale) @ keys.mT
         weights[..., start : start + at_once, :] = masked_softmax(scores, visible)

@@ -30,7 +30,7 @@ class MultiHeadAttention(nn.Module):
     """`heads` attentions side by side, each over `size / heads` dimensions.
 
     Keys and values may come with sizes of their own (`key_size`, `value_size`); when all sizes are equal the three
-    projections are one matrix.
+    projections are one matrix. With a `window`, states that attend to themselves see those at most so far away.
     """
 
     def __init__(
@@ -41,11 +41,14 @@ class MultiHeadAttention(nn.Module):
         key_size: int | None = None,
         value_size: int | None = None,
         bias: bool = True,
+        window: int | None = None,
     ):
         super().__init__()
         if heads < 1 or size % heads:
             raise RegardError(f"a size of {size} cannot be split over {heads} heads: choose a divisor of {size}")
-        self.size, self.heads = size, heads
+        if window is not None and window < 0:
+            raise RegardError(f"a window of {window} places is none: choose 0 or more")
+        self.size, self.heads, self.window = size, heads, window
         key_size = size if key_size is None else key_size
         value_size = key_size if value_size is None else value_size
         self.shares_projection = size == key_size == value_size
@@ -102,6 +105,7 @@ class MultiHeadAttention(nn.Module):
         """
         narrow = mask if mask is not None and mask.dim() == 3 else None
         over_keys = mask if narrow is None else None
+        window = self.window if memory is None else None
         if memory is None:
             query, own = self._query_and_own_memory(states, over_keys)
             memory = own if past is None else past.grow(own)
@@ -111,7 +115,7 @@ class MultiHeadAttention(nn.Module):
             query = self._query(states)
         allowed = masks.over_queries(masks.over_queries(memory.mask))  # [batch, 1, 1, keys]
         allowed = masks.combine(allowed, None if narrow is None else narrow.unsqueeze(1))
-        attended = dot_product.attend(query, memory.keys, memory.values, mask=allowed, causal=causal)
+        attended = dot_product.attend(query, memory.keys, memory.values, mask=allowed, causal=causal, window=window)
         merged = attended.context.transpose(1, 2).flatten(2)  # [batch, queries, size]
         return Attended(self.output(merged), attended.weights_of, memory)
 
