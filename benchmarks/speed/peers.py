@@ -1,5 +1,6 @@
 """The same weights on every side: peers are made from theirs or from ours, and asked whether they agree."""
 
+import copy
 import json
 import tempfile
 from collections.abc import Callable
@@ -8,7 +9,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
 
+from regard.data.tokenizer import NO_TOKEN
+from regard.export import gguf
+from regard.int8 import to_int8
 from regard.public.building import Checkpoint
 
 
@@ -22,12 +28,21 @@ def read_back(theirs: Any, table: Any, family: str, names: Callable[[Any], Any])
         return checkpoint.model(family, config, names(config), table, checkpoint.weights()).eval()
 
 
+def eight_bits(ours: Any) -> Any:
+    """A copy in 8 bits."""
+    copied = copy.deepcopy(ours)
+    to_int8(copied)
+    return copied
+
+
 def nameless(model: Any, family: str, end: int) -> Any:
     """A model as what is exported (regard.export.subject.Subject), with numbers for words."""
     names = [f"<{number}>" for number in range(model.config.vocabulary)]
-    tokenizer = SimpleNamespace(start=end, end=end, unknown=end)
+    backend = Backend(models.BPE({name: number for number, name in enumerate(names)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = SimpleNamespace(start=end, end=end, unknown=end, pad=NO_TOKEN, mask=NO_TOKEN, backend=backend)
     return SimpleNamespace(
-        model=model, config=model.config, family=family, tokenizer=tokenizer, vocabulary=lambda: names
+        run=family, model=model, config=model.config, family=family, tokenizer=tokenizer, vocabulary=lambda: names
     )
 
 
@@ -37,3 +52,16 @@ def save_spec(spec: Any, folder: str, quantization: str) -> None:
     spec.validate()
     spec.optimize(quantization=quantization)
     spec.save(folder)
+
+
+def llama_cpp_server(subject: Any, folder: str, quantization: str) -> Any:
+    """llama.cpp with the same weights, through our GGUF export, on as many threads."""
+    import xllamacpp
+
+    Path(folder).mkdir()
+    gguf.write(subject, Path(folder), quantization)
+    settings = xllamacpp.CommonParams()
+    settings.model.path, settings.n_ctx, settings.n_parallel = f"{folder}/{gguf.FILE}", subject.config.context, 1
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = torch.get_num_threads()
+    settings.warmup, settings.verbosity = False, -1
+    return xllamacpp.Server(settings)

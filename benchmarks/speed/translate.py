@@ -19,12 +19,13 @@ from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
 from regard.export import ctranslate2 as export
 from regard.models import transformer
-from speed.peers import nameless, read_back, save_spec
+from speed.peers import eight_bits, nameless, read_back, save_spec
 from speed.rounds import ROUNDS, compare
 
 VOCABULARY, NEW = 8000, 24
 START, END = 0, 1  # padding begins a translation in Marian's family
-PROMISED = {5: (1.4, 1.0), 1: (None, 1.0)}  # by beams: against transformers, against CTranslate2
+# By beams: ours and ours in 8 bits against transformers; against CTranslate2, whole, and 8 bits against 8 bits.
+PROMISED = {5: (1.4, 2.0, 1.0, 1.0), 1: (None, None, 1.0, 1.0)}
 CHECKED = 20
 
 
@@ -155,12 +156,16 @@ def one_search(
         if same < CHECKED - 1:  # one near tie may fall either way
             raise SystemExit(f"{name} gives the same translation for {same} of {CHECKED}: nothing is measured")
     print(f"{beams} beams: all sides agree", flush=True)
-    sides = {"regard": lambda: ask_ours(ours), "transformers": ask_theirs}
+    small = eight_bits(ours)
+    sides = {"regard": lambda: ask_ours(ours), "regard int8": lambda: ask_ours(small), "transformers": ask_theirs}
     sides |= {name: (lambda name=name: ask_engine(name)) for name in engines}
-    hf, engine = PROMISED.get(beams, (None, None))
+    hf, hf_small, engine, engine_small = PROMISED.get(beams, (None,) * 4)
     pairs = {
         ("regard", "transformers"): hf,
+        ("regard int8", "transformers"): hf_small,
         ("regard", "ctranslate2"): engine,
         ("regard", "ctranslate2, side by side"): engine,
+        ("regard int8", "ctranslate2 int8"): engine_small,
+        ("regard int8", "ctranslate2 int8, side by side"): engine_small,
     }
     return compare(sides, pairs, rounds)
