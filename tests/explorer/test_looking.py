@@ -3,6 +3,8 @@
 import base64
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,31 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from explorer.tiny_models import encoded
+from explorer.tiny_models import captioner, encoded
 from regard import families
 from regard.attention import record
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
 from regard.explorer.app import make_app
+from regard.explorer.kept import pooled
 from regard.explorer.looking import Sessions
-from regard.inspect import heads_off, logit_lens, rollout, stacked
-from regard.models import lstmn, luong, ntm
+from regard.inspect import (
+    flow,
+    gradient_weighted,
+    head_importance,
+    head_means,
+    heads_off,
+    logit_lens,
+    relevance,
+    rollout,
+    stacked,
+)
+from regard.layers.scalar_mix import ScalarMix
+from regard.models import lstmn, luong, ntm, tagger
 from regard.tasks.algorithm import AlgorithmData
 from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.language_verbs import LanguageModel
+from regard.tasks.tagger import Tagger
 from regard.tasks.translator import Translator
 
 TEXT = "the animal did not cross the street ."
@@ -51,9 +66,26 @@ class Looking:
         return np.frombuffer(self.reply("weights", attention=name).content, "<f4").reshape(shape)
 
 
+ELMO = dict(layers=2, size=4, cell_size=6, char_size=3, filters=(2, 3), highways=1, max_chars=8)
+
+
 @pytest.fixture(scope="module")
-def older() -> TestClient:
-    """A memory, a window and a recurrent decoder."""
+def mixing() -> Tagger:
+    """A tagger with an ELMo inside, whose layers are not worth the same."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.train("word", LINES, 30)
+    sizes: dict[str, Any] = dict(embedding_size=4, char_size=3, filters=(2,), max_chars=8, spelling_size=3, size=4)
+    config = tagger.Config(len(tokenizer), 2, **sizes, cell_size=5, elmo=ELMO)
+    model = tagger.WordTagger(config)
+    for module in model.modules():
+        if isinstance(module, ScalarMix):
+            torch.nn.init.normal_(module.weights)
+    return Tagger(model, tokenizer, ["N", "V"], families.config_json("tagger", config, "tag"))
+
+
+@pytest.fixture(scope="module")
+def older(mixing: Tagger) -> TestClient:
+    """A memory, a window, a recurrent decoder, and a tagger with ELMo."""
     torch.manual_seed(0)
     tokenizer = Tokenizer.train("bpe", LINES, 28)
     known = dict(vocabulary=len(tokenizer), pad=tokenizer.pad)
@@ -73,6 +105,7 @@ def older() -> TestClient:
                     AlgorithmData(bits=3, longest=4, test_lengths=(2, 5)),
                     families.config_json("ntm", memory, "algorithm"),
                 ),
+                "tagger": mixing,
                 "recurrent": Translator(
                     luong.Luong(recurrent),
                     tokenizer,
@@ -142,9 +175,9 @@ def test_pictures_are_looked_at_by_patches_and_regions(client: TestClient, loade
 
 
 def test_every_model_has_an_example_of_its_own(client: TestClient, older: TestClient, loaded: dict[str, Any]) -> None:
-    for name in loaded.keys() - {"matcher"}:
+    for name in loaded:
         told = Looking(client, model=name, text="the cat" if name in ("language", "classifier") else None).told
-        assert told["attentions"] or told["stories"]
+        assert told["attentions"] or told["stage"]
     assert Looking(older, model="memory").told["text"] == "copy:10"
 
 
@@ -237,18 +270,47 @@ def test_the_tree_of_a_search_ends_in_its_answer(client: TestClient, loaded: dic
     assert end["score"] == pytest.approx(best.score, abs=1e-6)
 
 
+@pytest.mark.parametrize(("name", "text", "kind"), [("translator", TEXT, "cross"), ("language", "the cat", "decoder")])
+def test_a_node_of_the_tree_has_the_row_of_its_step(client: TestClient, name: str, text: str, kind: str) -> None:
+    looking = Looking(client, model=name, text=text, more=3)
+    attention = [each["name"] for each in looking.told["attentions"] if each["kind"] == kind][-1]
+    tokens, weights = looking.told["tokens"], looking.weights(attention)
+    said = tokens["ids"][tokens["free"] :]
+    for length in (1, 2):
+        row = weights[:, tokens["free"] + length - 1]
+        told = looking.ask("alignment", tokens=said[:length], attention=attention, head=1)
+        np.testing.assert_allclose(told["weights"], row[1, : len(told["weights"])], atol=1e-5)
+        assert told["keys"] == looking.told["sides"][kind]["keys"]["tokens"][: len(told["keys"])]
+        mean = looking.ask("alignment", tokens=said[:length], attention=attention)["weights"]
+        np.testing.assert_allclose(mean, row.mean(0)[: len(mean)], atol=1e-5)
+
+
 # What weights alone do not say
 
 
 def test_heads_that_are_off_change_what_is_said(client: TestClient, loaded: dict[str, Any]) -> None:
     off = {"decoder.layers.1.cross_attention": [0, 1], "encoder.layers.0.self_attention": [1]}
-    told = Looking(client, model="translator", text=TEXT).ask("whatif", off=off)
+    told = Looking(client, model="translator", text="a man").ask("whatif", off=off)
     translator = loaded["translator"]
     with heads_off(translator.model, off):
-        assert told["after"]["text"] == translator.translate(TEXT)[0].text
-    assert told["before"]["text"] == translator.translate(TEXT)[0].text
+        assert told["after"]["text"] == translator.translate("a man")[0].text
+    assert told["before"]["text"] == translator.translate("a man")[0].text
     assert told["before"]["said"] != told["after"]["said"]
     assert len(told["pieces"]) == len(told["before"]["said"])
+
+
+def test_a_head_may_read_its_mean_instead(client: TestClient, loaded: dict[str, Any]) -> None:
+    language = loaded["language"]
+    looking = Looking(client, model="language", text="the cat", more=4)
+    off = {looking.told["attentions"][-1]["name"]: [2]}
+    told = looking.ask("whatif", off=off, instead="mean")
+    tokens = torch.tensor([[*language.begin("the cat").tokens[:1], *looking.told["tokens"]["ids"]]])
+    means = head_means(language.model, [lambda: language.model(tokens)])
+    with heads_off(language.model, off, means), torch.inference_mode():
+        chances = language.model(tokens)[0, :-1].log_softmax(-1)
+    said = [float(row[token]) for row, token in zip(chances, looking.told["tokens"]["ids"], strict=True)]
+    np.testing.assert_allclose(told["after"]["said"], said, atol=1e-4)
+    assert told["after"]["said"] != looking.ask("whatif", off=off)["after"]["said"]
 
 
 def test_labels_and_gaps_are_compared_too(client: TestClient, loaded: dict[str, Any]) -> None:
@@ -261,22 +323,109 @@ def test_labels_and_gaps_are_compared_too(client: TestClient, loaded: dict[str, 
     assert "whatif" not in Looking(client, model="filler", text="a man").told["views"]
 
 
-def test_worth_rollout_and_lens_are_those_of_inspect(client: TestClient, loaded: dict[str, Any]) -> None:
-    looking = Looking(client, model="filler", text=TEXT)
+def test_what_heads_are_worth_to_lines_is_told_one_attention_at_a_time(
+    client: TestClient, loaded: dict[str, Any]
+) -> None:
+    lines = ["a man in a hat\tEin Mann", "two dogs"]
+    looking = Looking(client, model="translator", text=TEXT)
+    name = "decoder.layers.0.cross_attention"
+    translator = loaded["translator"]
+    pairs = [("a man in a hat", "Ein Mann"), ("two dogs", translator.translate("two dogs")[0].text)]
+    known = head_importance(translator, pairs, layers=name)
+    worth = looking.ask("importance", attention=name, lines=lines)
+    assert list(worth["changes"]) == [name]
+    np.testing.assert_allclose(worth["changes"][name], known.changes[name], atol=1e-6)
+    assert (worth["examples"], worth["count"]) == (2, known.count)
+    own = looking.ask("importance", attention=name)  # the example itself
+    assert own["examples"] == 1
+    assert own["changes"] != worth["changes"]
+    labels = Looking(client, model="classifier", text=TEXT).ask("importance", lines=["a man\tgood", "a dog"])
+    assert labels["count"] == 2
+
+
+def map_of(looking: Looking, kind: str, how: str) -> np.ndarray:
+    numbers = np.frombuffer(looking.reply("through", kind=kind, how=how).content, "<f4")
+    return numbers.reshape(-1, len(looking.told["sides"][kind]["keys"]["tokens"]))
+
+
+def test_maps_through_all_layers_are_those_of_inspect(client: TestClient, loaded: dict[str, Any]) -> None:
+    text = "a man in a hat"
+    looking = Looking(client, model="classifier", text=text)
+    classifier = loaded["classifier"]
+    inputs = classifier._inputs([classifier.row(text)])
+    with record(classifier.model) as tape, torch.no_grad():
+        chances = classifier.model(inputs)[0].log_softmax(0)
+    np.testing.assert_allclose(map_of(looking, "encoder", "rollout"), rollout(stacked(tape)), atol=1e-5)
+    np.testing.assert_allclose(map_of(looking, "encoder", "all"), stacked(tape).mean((0, 1)), atol=1e-5)
+    label = int(chances.argmax())
+    found = gradient_weighted(classifier.model, lambda: classifier.model(inputs)[0].log_softmax(0)[label])
+    expected = relevance(stacked(found.positive))
+    expected /= expected.sum(-1, keepdims=True)
+    np.testing.assert_allclose(map_of(looking, "encoder", "gradient"), expected, atol=1e-5)
+    pytest.importorskip("scipy", reason="scipy, which finds maximum flows, is not installed")
+    np.testing.assert_allclose(map_of(looking, "encoder", "flow"), flow(stacked(tape)), atol=1e-5)
+
+
+def test_the_lens_is_that_of_inspect(client: TestClient, loaded: dict[str, Any]) -> None:
     filler = loaded["filler"]
-    worth = looking.ask("importance")
-    assert worth["exact"]
-    assert [len(heads) for heads in worth["changes"].values()] == [2, 2]
-    rolled = looking.ask("rollout", kind="encoder")
-    tokens = torch.from_numpy(filler._row(TEXT))[None]
-    with record(filler.model) as tape, torch.no_grad():
-        filler.model.encoder(tokens)
-    expected = rollout(stacked(tape))
-    matrix = np.frombuffer(base64.b64decode(rolled["weights"]), "<f4").reshape(expected.shape)
-    np.testing.assert_allclose(matrix, expected, atol=1e-5)
-    seen = looking.ask("lens")
-    found = logit_lens(filler.model, tokens, top=3)
+    seen = Looking(client, model="filler", text=TEXT).ask("lens")
+    found = logit_lens(filler.model, torch.from_numpy(filler._row(TEXT))[None], top=3)
     np.testing.assert_allclose(seen["probabilities"], found.probabilities, rtol=1e-4, atol=1e-6)
+
+
+def test_margins_are_sums_and_the_first_key_can_stand_apart(client: TestClient) -> None:
+    looking = Looking(client, model="language", text="the cat", more=4)
+    name = looking.told["attentions"][0]["name"]
+    weights = looking.weights(name)[2]
+    numbers = np.frombuffer(looking.reply("margins", attention=name, head=2).content, "<f4")
+    sums = [weights[:, 0], weights.sum(1), weights.sum(0)]
+    np.testing.assert_allclose(numbers, np.concatenate(sums), atol=1e-5)
+    tile = looking.reply("tile", attention=name, head=2, level=1, row=0, column=0, apart=True).content
+    rest = weights.copy()
+    rest[:, 0] = 0
+    expected = pooled(rest[None], 2, 2)[0]
+    shown = np.frombuffer(tile, np.uint8).reshape(expected.shape)
+    np.testing.assert_allclose(shown, np.rint(np.sqrt(expected) * 255), atol=1)
+
+
+def test_the_wishes_of_a_memory_lead_to_its_weights(older: TestClient) -> None:
+    memory = Looking(older, model="memory", text="copy:3")
+    (story,) = memory.told["stories"]
+    told = memory.ask("addressing", attention=story["name"], query=4, head=1)
+    content = np.exp(told["strength"] * np.array(told["cosine"]))
+    gated = told["gate"] * content / content.sum() + (1 - told["gate"]) * np.array(told["before"])
+    moved = [
+        sum(share * gated[(cell - step) % len(gated)] for step, share in enumerate(told["shifts"], -1))
+        for cell in range(len(gated))
+    ]
+    sharp = np.array(moved) ** told["sharpness"]
+    np.testing.assert_allclose(told["weights"], sharp / sharp.sum(), atol=1e-9)
+    recurrent = Looking(older, model="recurrent", text="the cat sat")
+    assert recurrent.reply("addressing", attention="attention", query=0, head=0).status_code == 422
+
+
+def test_a_query_among_a_few_examples_says_which_it_attended_to(client: TestClient) -> None:
+    looking = Looking(client, model="matcher")
+    assert (looking.told["stage"], looking.told["attentions"], looking.told["views"]) == ("match", [], [])
+    assert looking.told["said"].startswith("letter ")
+    weights = np.array(json.loads(looking.reply("export", format="json").content)["weights"]["examples"])
+    assert weights.shape == (1, 3 + 1)  # three labels with an example each, and itself
+    np.testing.assert_allclose(weights.sum(), 1, atol=1e-5)
+    assert "<svg" in looking.reply("export", format="svg").text
+    other = Looking(client, model="matcher", image=encoded(7, (20, 20)))
+    assert other.told["session"] != looking.told["session"]
+
+
+def test_the_mix_of_elmo_is_a_softmax_of_its_layers(older: TestClient, mixing: Tagger) -> None:
+    looking = Looking(older, model="tagger", text="the cat sat")
+    told = looking.ask("mix")
+    mix = next(module for module in mixing.model.modules() if isinstance(module, ScalarMix))
+    raised = np.exp(mix.weights.detach().double().numpy())
+    np.testing.assert_allclose(told["weights"], raised / raised.sum(), atol=1e-6)
+    assert told["gamma"] == pytest.approx(float(mix.gamma.detach()))
+    assert "mix" in looking.told["views"]
+    taken = looking.reply("export", format="html")
+    assert (taken.status_code, "no attention" in taken.json()["error"]["message"]) == (422, True)
 
 
 def test_positions_are_compared_by_their_cosine(client: TestClient, loaded: dict[str, Any]) -> None:
@@ -316,6 +465,44 @@ def test_one_head_or_a_text_read_word_by_word_is_a_picture_too(client: TestClien
     assert "<svg" in Looking(older, model="memory").reply("export", format="svg").text
 
 
+def test_a_caption_without_a_word_can_be_taken_away_too(loaded: dict[str, Any]) -> None:
+    silent = captioner()
+    nothing = SimpleNamespace(text="", tokens=[], score=-1.0)
+    silent.caption = lambda *given, **options: [SimpleNamespace(nbest=[nothing])]  # type: ignore[method-assign]
+    looking = Looking(TestClient(make_app({"silent": silent})), image=encoded())
+    for format in ("svg", "html", "json"):
+        assert looking.reply("export", format=format).status_code == 200
+
+
+def test_what_is_seen_is_what_is_taken_away(client: TestClient) -> None:
+    looking = Looking(client, model="filler", text=TEXT)
+    picture = looking.reply("export", format="svg", kind="encoder", how="rollout").text
+    assert "self-attention, rollout through all layers" in picture
+    numbers = json.loads(looking.reply("export", format="json", kind="encoder", how="all").content)["weights"]
+    (known,) = numbers.values()
+    np.testing.assert_allclose(known, map_of(looking, "encoder", "all"), atol=1e-6)
+    last = looking.told["attentions"][-1]["layer"]
+    assert f"layer {last}, mean of 2 heads" in looking.reply("export", format="svg").text
+
+
+def test_long_texts_are_drawn_by_their_largest_weights(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("regard.explorer.looking_export.MOST_DRAWN", 6)
+    monkeypatch.setattr("regard.explorer.looking_export.MOST_TOLD", 40)
+    looking = Looking(client, model="language", text="the cat", more=4)
+    name = looking.told["attentions"][0]["name"]
+    assert "each cell the largest of" in looking.reply("export", format="svg", attention=name, head=1).text
+    assert looking.reply("export", format="npz", attention=name, head=1).status_code == 200
+    told = looking.reply("export", format="json", attention=name, head=1).json()["error"]["message"]
+    assert told.endswith("take them as NPZ")
+
+
+def test_pictures_may_be_drawn_at_the_same_time(client: TestClient, older: TestClient) -> None:
+    looked = [Looking(client, model="filler", text=TEXT), Looking(older, model="recurrent", text="the cat sat")]
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(each.reply, "export", format="png") for each in looked * 2]
+        assert {each.result().status_code for each in asked} == {200}
+
+
 # Sessions, and what is refused
 
 
@@ -351,12 +538,13 @@ def test_sessions_that_do_not_fit_are_let_go() -> None:
         ("next", {"place": 0}, 422),
         ("beam", {"num_beams": 4}, 422),
         ("whatif", {"off": {"encoder.layers.0.self_attention": [7]}}, 422),
-        ("rollout", {"kind": "cross"}, 422),
+        ("through", {"kind": "cross", "how": "rollout"}, 422),
+        ("alignment", {"attention": "encoder.layers.0.self_attention", "tokens": [1]}, 422),
+        ("margins", {"attention": "encoder.layers.0.self_attention", "head": 9}, 422),
         ("mix", {}, 422),
         ("document", {}, 422),
         ("picture", {}, 422),
         ("export", {"format": "exe"}, 422),
-        ("export", {"format": "svg"}, 422),
         ("nothing", {}, 404),
     ],
 )
@@ -373,7 +561,6 @@ def test_what_is_not_there_is_refused(client: TestClient, what: str, given: dict
         ({"model": "filler", "image": encoded()}, 422),
         ({"model": "vision", "text": "a"}, 422),
         ({"model": "vision", "image": "not a picture"}, 422),
-        ({"model": "matcher"}, 422),
         ({"model": "translator", "text": TEXT, "hypothesis": 9}, 422),
         ({"model": "translator", "text": TEXT, "forced": [100000]}, 422),
         ({"model": "language", "text": "a" * 60}, 422),

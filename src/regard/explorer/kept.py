@@ -82,19 +82,45 @@ class KeptAttention:
             weights = call.weights_of(heads, rows).float().cpu()
         return weights.reshape(self.heads if head is None else 1, len(rows), call.keys)
 
-    def tile(self, head: int, level: int, row: int, column: int) -> UInt8[ndarray, "rows columns"]:
-        """Square roots of weights, 255 for 1, of the cells [row * 256, ...) x [column * 256, ...) of a level."""
+    def tile(self, head: int, level: int, row: int, column: int, apart: bool = False) -> UInt8[ndarray, "rows columns"]:
+        """Square roots of weights, 255 for 1, of the cells [row * 256, ...) x [column * 256, ...) of a level; if the
+        first key stands apart, it is nothing here."""
         side = 1 << max(0, level)
         rows = range(row * TILE * side, min(self.queries, (row + 1) * TILE * side))
         columns = slice(column * TILE * side, min(self.keys, (column + 1) * TILE * side))
         if level < 0 or not rows or columns.start >= self.keys or row < 0 or column < 0:
             raise UsageError(f"{self.name} is {self.queries} x {self.keys}: level {level} has no tile {row}, {column}")
+        return as_bytes(self.coarse(head, side, rows, columns, apart))
+
+    def coarse(
+        self, head: int, side: int, rows: range, columns: slice = slice(None), apart: bool = False
+    ) -> Float[ndarray, "rows columns"]:
+        """The largest of every `side` x `side` weights of one head."""
+        return np.concatenate(
+            [pooled(part[:, :, columns], side, side)[0] for part in self._in_parts(head, rows, side, apart)]
+        )
+
+    def margins(
+        self, head: int
+    ) -> tuple[Float[ndarray, " queries"], Float[ndarray, " queries"], Float[ndarray, " keys"]]:
+        """What each query pays to the first key, what it pays in all, and what each key receives in all."""
+        first, paid, received = [], [], np.zeros(self.keys, dtype=np.float32)
+        for (part,) in self._in_parts(head, range(self.queries)):
+            first.append(part[:, 0])
+            paid.append(part.sum(-1))
+            received += part.sum(0)
+        return np.concatenate(first), np.concatenate(paid), received
+
+    def _in_parts(
+        self, head: int, rows: range, side: int = 1, apart: bool = False
+    ) -> Iterator[Float[ndarray, "1 rows keys"]]:
+        """Rows of one head, whole blocks of `side`, as many as may be computed at once."""
         at_once = side * max(1, AT_ONCE // (self.keys * side))
-        parts = [
-            pooled(self.rows(rows[start : start + at_once], head)[:, :, columns], side, side)[0]
-            for start in range(0, len(rows), at_once)
-        ]
-        return as_bytes(np.concatenate(parts))
+        for start in range(0, len(rows), at_once):
+            part = self.rows(rows[start : start + at_once], head)
+            if apart:
+                part[:, :, 0] = 0
+            yield part
 
     def thumbnails(self) -> tuple[UInt8[ndarray, "heads rows columns"], dict[str, list[float]], int]:
         """A small picture of every head, what can be said of each in a number, and how many rows were read."""

@@ -7,9 +7,12 @@ finds it again. The last ones used are kept, as many as fit; whoever asks for on
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from regard.attention import attentions
 from regard.decoding.generate import evaluating
@@ -21,7 +24,7 @@ from regard.inspect import Seen, watch
 from regard.views.maps import AttentionMap, display
 
 BUDGET = 512 << 20  # bytes of queries, keys and values that all sessions together may keep
-TITLES = {"encoder": "self-attention", "decoder": "self-attention", "cross": "cross-attention"}
+KIND_TITLES = {"encoder": "self-attention", "decoder": "self-attention", "cross": "cross-attention"}
 
 
 class Session:
@@ -32,6 +35,7 @@ class Session:
         self.sides: dict[str, Sides] = subject.sides()
         self.attentions: dict[str, KeptAttention] = {}
         self._seen: tuple[str, Seen] | None = None
+        self._judged: tuple[tuple[str, ...], list[Any]] | None = None
         if self.sides:
             with evaluating(subject.model), torch.inference_mode(), keep(subject.model) as kept:
                 subject.run()
@@ -62,17 +66,22 @@ class Session:
         return self.sides[self.subject.kind_of(name)]
 
     def title(self, name: str, head: int | None = None) -> str:
-        kind, layer = TITLES[self.subject.kind_of(name)], self.subject.layer_of(name)
+        kind, layer = KIND_TITLES[self.subject.kind_of(name)], self.subject.layer_of(name)
         return f"{kind}, layer {layer}" + (f", head {head + 1}" if head is not None else "")
 
-    def map(self, name: str, head: int | None = None) -> AttentionMap:
-        """The weights of an attention with their tokens, of one head or of all."""
-        kept, sides = self.attention(name), self.sides_of(name)
+    def map(self, name: str) -> AttentionMap:
+        """The weights of all heads of an attention with their tokens."""
+        kept = self.attention(name)
+        return self.labelled(name, kept.rows(range(kept.queries)), self.title(name))
+
+    def labelled(self, name: str, weights: NDArray[np.float32], title: str) -> AttentionMap:
+        """Weights [heads, queries, keys] with the tokens of an attention."""
+        sides = self.sides_of(name)
         return AttentionMap(
-            name=self.title(name, head),
+            name=title,
             kind=self.subject.kind_of(name),
             layer=self.subject.layer_of(name),
-            weights=kept.rows(range(kept.queries), head),
+            weights=weights,
             queries=tuple(sides.queries),
             keys=tuple(sides.keys),
             query_words=tuple(sides.query_words),
@@ -90,6 +99,16 @@ class Session:
                 self.subject.run()
             self._seen = (name, seen)
         return self._seen[1]
+
+    def examples(self, lines: Sequence[str]) -> list[Any]:
+        """What heads are judged by: these lines, or the example itself; the last ones stay."""
+        if not lines:
+            if self.subject.example is None:
+                raise UsageError("there is no right answer here to judge the heads by")
+            return [self.subject.example]
+        if self._judged is None or self._judged[0] != tuple(lines):
+            self._judged = (tuple(lines), self.subject.examples(lines))
+        return self._judged[1]
 
     def _told(self) -> dict[str, Any]:
         """What a page must know before it asks for numbers."""
@@ -118,7 +137,9 @@ class Session:
             ],
             "views": subject.views,
             "stories": self._stories(),
-            "document": subject.document is not None,
+            "stage": next(
+                (name for name in ("document", "memory", "match") if getattr(subject, name) is not None), None
+            ),
         }
 
     def _tokens(self) -> dict[str, Any] | None:
@@ -137,9 +158,9 @@ class Session:
 
     def _stories(self) -> list[dict[str, Any]]:
         """The attentions without maps whose steps can be told: of documents and memories."""
-        if self.attentions:
-            return []
         document, memory = self.subject.document, self.subject.memory
+        if document is None and memory is None:
+            return []
         rows = 1 if document is None else len(document.sentences)
         times, heads = 1, ["1"]
         if memory is not None:

@@ -9,24 +9,23 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from regard.attention.rollout import rollout
 from regard.decoding.generate import evaluating
 from regard.errors import UsageError
 from regard.explorer import looking_asked as asked
 from regard.explorer.limits import CELLS
 from regard.explorer.looking import Session
 from regard.explorer.looking_subjects import Outcome, position_table
-from regard.inspect import Stage, beam_tree, head_importance, heads_off, logit_lens
+from regard.explorer.looking_through import through
+from regard.inspect import Stage, beam_tree, head_importance, head_means, heads_off, logit_lens
 from regard.inspect.results import jsonable
 from regard.layers.scalar_mix import ScalarMix
+from regard.views.maps import display
 
 TOP = 200  # next tokens whose logits are sent
 KEYS_TOLD = 32  # of a step: the most attended
 SIZE_TOLD = 64  # numbers of a vector
 DIGITS = 6
 PLACES = 96  # rows of a table of positions
-EXACT_HEADS = 48  # up to so many, importance is measured; beyond, estimated
-ROLLED = 512  # tokens
 LENS_PLACES = 96
 
 
@@ -42,7 +41,12 @@ def weights(session: Session, given: asked.Weights) -> bytes:
 def tile(session: Session, given: asked.Tile) -> bytes:
     """uint8: square roots of weights, 255 for 1."""
     kept = session.attention(given.attention)
-    return kept.tile(given.head, given.level, given.row, given.column).tobytes()
+    return kept.tile(given.head, given.level, given.row, given.column, given.apart).tobytes()
+
+
+def margins(session: Session, given: asked.Margins) -> bytes:
+    """float32 [2 queries + keys]: paid to the first key, paid in all, received in all."""
+    return np.concatenate(session.attention(given.attention).margins(given.head)).astype("<f4").tobytes()
 
 
 def row(session: Session, given: asked.Row) -> bytes:
@@ -97,6 +101,15 @@ def _stage(stage: Stage, keys: int, chosen: NDArray[np.int64]) -> dict[str, Any]
     }
 
 
+def addressing(session: Session, given: asked.Addressing) -> dict[str, Any]:
+    """What one head of a memory wished for at one time, and where it looked: of all cells."""
+    story = session.seen(given.attention).steps(given.attention, given.query, given.head)
+    if story.kind != "content focus":
+        raise UsageError(f"{given.attention} looks for no place in a memory")
+    names = ("cosine", "strength", "content", "gate", "before", "gated", "shifts", "shifted", "sharpness", "weights")
+    return {name: jsonable(np.asarray(story[name])) for name in names}
+
+
 def _rounded(numbers: Any) -> Any:
     array = np.asarray(numbers)
     if array.dtype == bool:
@@ -148,44 +161,46 @@ def beam(session: Session, given: asked.Beam) -> dict[str, Any]:
     return told
 
 
+def alignment(session: Session, given: asked.Path) -> dict[str, Any]:
+    """What a search looked at when it chose the last token of a path: one row of one attention."""
+    said = Session(session.name, session.subject.saying(given.tokens[:-1]))
+    kept = said.attention(given.attention)
+    row = kept.rows([kept.queries - 1], given.head).mean(0)[0]
+    return {
+        "title": said.title(given.attention, given.head),
+        "keys": [display(token) for token in said.sides_of(given.attention).keys],
+        "weights": row.tolist(),
+    }
+
+
 def what_if(session: Session, given: asked.WhatIf) -> dict[str, Any]:
     """The outcome with all heads, and without some."""
     subject = session.subject
     with evaluating(subject.model), torch.inference_mode():
+        means = (
+            head_means(subject.model, [subject.run], list(given.off)) if given.off and given.instead == "mean" else None
+        )
         before = subject.outcome()
-        with heads_off(subject.model, dict(given.off)):
+        with heads_off(subject.model, dict(given.off), means):
             after = subject.outcome()
     pieces = subject.loaded.tokenizer.pieces(subject.expected) if subject.expected else []
-    return {"before": _outcome(before), "after": _outcome(after), "pieces": pieces, "instead": "zeros"}
+    return {"before": _outcome(before), "after": _outcome(after), "pieces": pieces}
 
 
 def _outcome(outcome: Outcome) -> dict[str, Any]:
     return {"text": outcome.text, "said": list(outcome.said), "labels": outcome.labels}
 
 
-def importance(session: Session, given: asked.OfSession) -> dict[str, Any]:
-    """What every head is worth to this example, in nats per token: measured, or estimated where heads are many."""
-    subject = session.subject
-    if subject.example is None:
-        raise UsageError("there is no right answer here to judge the heads by")
-    heads = sum(each.heads for each in session.attentions.values())
-    found = head_importance(subject.loaded, [subject.example], exact=heads <= EXACT_HEADS)
-    return {**found.as_dict(), "exact": bool(found.changes)}
+def importance(session: Session, given: asked.Importance) -> dict[str, Any]:
+    """What every head is worth, in nats per token; asked for one attention after the other, a reader sees it go on."""
+    examples = session.examples(given.lines)
+    found = head_importance(session.subject.loaded, examples, layers=given.attention, instead=given.instead)
+    return {"nll": found.nll, "count": found.count, "examples": len(examples), "changes": jsonable(found.changes)}
 
 
-def rolled(session: Session, given: asked.OfKind) -> dict[str, Any]:
-    """Rollout through all layers of one kind of self-attention, as float32 [tokens, tokens]."""
-    subject = session.subject
-    names = [name for name in session.attentions if subject.kind_of(name) == given.kind]
-    shapes = {(session.attentions[name].queries, session.attentions[name].keys) for name in names}
-    if len(shapes) != 1 or len(set(*shapes)) != 1:
-        raise UsageError(f"{given.kind!r} is no stack of self-attentions: rollout goes through layers of one text")
-    ((tokens, _),) = shapes
-    if tokens > ROLLED:
-        raise UsageError(f"rollout is computed for at most {ROLLED} tokens here, not for {tokens}")
-    heads = [session.attentions[name].rows(range(tokens)).mean(0, keepdims=True) for name in names]
-    matrix = rollout(np.stack(heads)).astype("<f4")
-    return {"tokens": tokens, "layers": len(names), "weights": base64.b64encode(matrix.tobytes()).decode("ascii")}
+def through_layers(session: Session, given: asked.Through) -> bytes:
+    """float32 [queries, keys]"""
+    return through(session, given.kind, given.how).astype("<f4").tobytes()
 
 
 def lens(session: Session, given: asked.OfSession) -> dict[str, Any]:
@@ -231,7 +246,7 @@ def mix(session: Session, given: asked.OfSession) -> dict[str, Any]:
     found = [module for module in session.subject.model.modules() if isinstance(module, ScalarMix)]
     if not found:
         raise UsageError("this model mixes no layers")
-    return {"weights": found[0].weights.softmax(0).tolist(), "gamma": float(found[0].gamma)}
+    return {"weights": found[0].weights.softmax(0).tolist(), "gamma": float(found[0].gamma.detach())}
 
 
 def document(session: Session, given: asked.OfSession) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from regard.explorer.schemas import Asked
 
 Number = Annotated[int, Field(ge=0, le=1 << 31)]
 Name = Annotated[str, Field(max_length=200)]
+Line = Annotated[str, Field(min_length=1, max_length=4000)]
+How = Literal["all", "rollout", "flow", "gradient"]
+Instead = Literal["zero", "mean"]  # what a head that is off reads
 
 
 class Run(Asked):
@@ -27,8 +30,11 @@ class OfSession(Asked):
     session: Name
 
 
-class OfKind(OfSession):
+class Through(OfSession):
+    """All layers of one kind at once."""
+
     kind: Name
+    how: How
 
 
 class OfAttention(OfSession):
@@ -44,8 +50,13 @@ class Row(OfAttention):
     query: Number
 
 
+class Margins(OfAttention):
+    head: Number
+
+
 class Tile(OfAttention):
     head: Number
+    apart: bool = False  # whether the first key is left out
     level: Annotated[int, Field(ge=0, le=24)]
     row: Number
     column: Number
@@ -55,6 +66,11 @@ class Steps(OfAttention):
     query: Number
     head: Number
     row: Number = 0
+
+
+class Addressing(OfAttention):
+    query: Number
+    head: Number
 
 
 class Next(OfSession):
@@ -67,16 +83,34 @@ class Beam(OfSession):
     max_new_tokens: Annotated[int, Field(ge=1, le=64)] | None = None
 
 
+class Path(OfAttention):
+    """Tokens of a search, from its beginning to the node that is looked at."""
+
+    tokens: Annotated[list[Number], Field(min_length=1, max_length=512)]
+    head: Number | None = None
+
+
 class WhatIf(OfSession):
     off: dict[Name, Annotated[list[Number], Field(max_length=256)]]
+    instead: Instead = "zero"
+
+
+class Importance(OfSession):
+    """Of one attention or of all, to lines of text or to the example of the session."""
+
+    attention: Name | None = None
+    lines: Annotated[list[Line], Field(max_length=100)] = []
+    instead: Instead = "zero"
 
 
 class Export(OfSession):
     """A picture of one map, a page, or the numbers."""
 
     format: Literal["html", "svg", "png", "json", "npz"]
-    attention: Name | None = None
-    head: Number | None = None
+    attention: Name | None = None  # the last, if none is named
+    head: Number | None = None  # or else their mean
+    kind: Name | None = None  # with `how`: all layers of it
+    how: How | None = None
     unit: Literal["words", "subwords"] = "words"
     scale: Literal["sqrt", "linear"] = "sqrt"
     triangle: bool = False

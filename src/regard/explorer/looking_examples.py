@@ -1,6 +1,7 @@
 """An example for each kind of model, so that there is something to see before anybody has typed."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from PIL import Image, ImageDraw
@@ -9,6 +10,7 @@ from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.classifier import Classifier
 from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.mask_filler import MaskFiller
+from regard.tasks.matcher import Matcher
 from regard.tasks.translator import Translator
 
 TEXTS: dict[type, str] = {
@@ -23,6 +25,8 @@ EPISODE = 10
 
 def example_for(loaded: Any, given: Any) -> Any:
     """The same input with a text or a picture in it."""
+    if isinstance(loaded, Matcher):
+        return replace(given, picture=glyph(kind=1, hand=0))
     if hasattr(loaded, "preprocessing"):
         return replace(given, picture=house())
     if isinstance(loaded, AlgorithmRunner):
@@ -39,4 +43,19 @@ def house() -> Image.Image:
     pen.rectangle((50, 100, 130, 176), fill="#f4efe6", outline="#7a5c3e", width=3)
     pen.polygon([(40, 102), (90, 56), (140, 102)], fill="#b5462f")
     pen.rectangle((80, 132, 102, 176), fill="#7a5c3e")
+    return picture
+
+
+def few_glyphs(kinds: int, hands: int) -> dict[str, list[Image.Image]]:
+    """Some letters of an alphabet that does not exist, each in several hands."""
+    return {f"letter {kind + 1}": [glyph(kind, hand) for hand in range(1, hands + 1)] for kind in range(kinds)}
+
+
+def glyph(kind: int, hand: int) -> Image.Image:
+    """One letter: a stroke through five places, and hands that tremble."""
+    strokes, tremble = Random(kind), Random(1000 * kind + hand)
+    places = [strokes.uniform(18, 87) for _ in range(10)]
+    line = [place + tremble.uniform(-6, 6) for place in places]
+    picture = Image.new("L", (105, 105), 255)
+    ImageDraw.Draw(picture).line(line, fill=0, width=5, joint="curve")
     return picture

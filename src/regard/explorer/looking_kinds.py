@@ -9,7 +9,7 @@ from torch import Tensor
 from regard.attention import attentions
 from regard.decoding.generate import evaluating, padded
 from regard.errors import UsageError
-from regard.explorer.looking_examples import example_for
+from regard.explorer.looking_examples import example_for, few_glyphs
 from regard.explorer.looking_subjects import Input, Outcome, Sides, Subject, go_on, patches, token_sides
 from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.captioner import LONGEST, Captioner
@@ -19,6 +19,7 @@ from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
 from regard.tasks.language_model import context_of
 from regard.tasks.language_verbs import LanguageModel, own_words
 from regard.tasks.mask_filler import MASK, MaskFiller, TextEmbedder
+from regard.tasks.matcher import Matcher
 from regard.tasks.tagger import Tagger
 from regard.tasks.token_tagger import TokenTagger
 from regard.tasks.translator import Translator
@@ -31,6 +32,7 @@ class Says(Subject):
     """A source, and a text that is said of it: translators and captioners."""
 
     source: Tensor
+    explains = True
 
     def tell(self, tokens: Sequence[int]) -> None:
         tokenizer = self.loaded.tokenizer
@@ -54,6 +56,9 @@ class Says(Subject):
 
     def run(self) -> Tensor:
         return self.model.decode(self.source, self.told)
+
+    def value(self) -> Tensor:
+        return self.chances().sum()
 
     def said_sides(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What is said looks, and what was told is looked at."""
@@ -99,6 +104,10 @@ class Translation(Says):
     def outcome(self) -> Outcome:
         return Outcome(self.loaded.translate(self.given.text)[0].text, self.log_probabilities())
 
+    def examples(self, lines: Sequence[str]) -> list[tuple[str, str]]:
+        """A source and, behind a tab, its translation; where there is none, the model's own."""
+        return paired(lines, lambda texts: [known.text for known in self.loaded.translate(texts)])
+
 
 class Caption(Says):
     """A picture, and what is said of it."""
@@ -131,6 +140,8 @@ class Caption(Says):
 class Continued(Subject):
     """A prompt, and how a language model goes on."""
 
+    explains = True
+
     def __init__(self, loaded: LanguageModel, given: Input):
         super().__init__(loaded, given)
         self.begun, room = loaded.begin(given.text), context_of(self.model)
@@ -141,11 +152,14 @@ class Continued(Subject):
             )
         more = given.more if len(prompt) <= LONG_PROMPT else len(given.forced)
         self.most = more if room is None else min(more, room - len(prompt))
-        self.tokens = [*prompt, *self.go_on()] if self.most else list(prompt)
+        self.tell(self.go_on() if self.most else [])
+        self.example = self.begun.text + (self.said or "")
+
+    def tell(self, tokens: Sequence[int]) -> None:
+        self.tokens = [*self.begun.tokens, *tokens]
         self.told = torch.tensor([self.tokens], device=self.device)
         self.expected, self.inputs = tuple(self.tokens[1:]), (self.told,)
-        self.said = self.text_of(self.tokens[len(prompt) :])
-        self.example = self.begun.text + self.said
+        self.said = self.text_of(list(tokens))
 
     def go_on(self) -> list[int]:
         tokenizer = self.loaded.tokenizer
@@ -159,6 +173,12 @@ class Continued(Subject):
 
     def run(self) -> Tensor:
         return self.model.read(self.told)[0]
+
+    def value(self) -> Tensor:
+        return self.chances().sum()
+
+    def examples(self, lines: Sequence[str]) -> list[str]:
+        return list(lines)
 
     def sides(self) -> dict[str, Sides]:
         tokenizer, count = self.loaded.tokenizer, len(self.tokens)
@@ -193,6 +213,9 @@ class Read(Subject):
     def sides(self) -> dict[str, Sides]:
         return {"encoder": token_sides(self.loaded.tokenizer, self.tokens)}
 
+    def examples(self, lines: Sequence[str]) -> list[str]:
+        return list(lines)
+
     def outcome(self) -> Outcome:
         filled = self.loaded.fill(self.given.text, top=5)[0]
         numbered = ((place, known) for place, gap in enumerate(filled.guesses, 1) for known in gap)
@@ -201,6 +224,8 @@ class Read(Subject):
 
 class Labelled(Subject):
     """A text and its label, from a model that reads one row of tokens."""
+
+    explains = True
 
     def __init__(self, loaded: Classifier, given: Input):
         super().__init__(loaded, given)
@@ -219,6 +244,13 @@ class Labelled(Subject):
 
     def outcome(self) -> Outcome:
         return Outcome(labels=self.loaded.classify([self.given.both])[0].probabilities)
+
+    def value(self) -> Tensor:
+        return chance_of(self.said, self.loaded.labels, self.run())
+
+    def examples(self, lines: Sequence[str]) -> list[tuple[str, str]]:
+        """A text and, behind a tab, its label; where there is none, the model's own."""
+        return paired(lines, lambda texts: [known.label for known in self.loaded.classify(texts)])
 
 
 class Document(Subject):
@@ -243,7 +275,7 @@ class Seen(Subject):
         pixels = loaded.preprocessing.pixels(given.picture)
         self.pixels = loaded._inputs(pixels[None])
         self.picture = pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)
-        self.compares = isinstance(loaded, ImageClassifier)
+        self.compares = self.explains = isinstance(loaded, ImageClassifier)
         if isinstance(loaded, ImageClassifier):
             self.said = loaded.classify(given.picture)[0].label
             self.example = (given.picture, self.said)
@@ -258,6 +290,20 @@ class Seen(Subject):
 
     def outcome(self) -> Outcome:
         return Outcome(labels=self.loaded.classify(self.given.picture)[0].probabilities)
+
+    def value(self) -> Tensor:
+        return chance_of(self.said, self.loaded.labels, self.run())
+
+
+class Match(Subject):
+    """A picture among labelled ones, and those it attended to; what it is compared with is drawn here."""
+
+    compares = False
+
+    def __init__(self, loaded: Matcher, given: Input):
+        super().__init__(loaded, given)
+        (known,) = loaded.match(few_glyphs(self.model.config.ways, self.model.config.shots), given.picture)
+        self.match, self.said = known.attention, known.label
 
 
 class Episode(Subject):
@@ -291,6 +337,19 @@ def tagged(loaded: Tagger | TokenTagger, text: str) -> str:
     return " ".join(f"{word}/{tag}" for word, tag in zip(known.words, known.tags, strict=True))
 
 
+def chance_of(label: str | None, labels: Sequence[str], logits: Tensor) -> Tensor:
+    """The log-probability of a label, from the logits of all [1, labels]."""
+    return logits[0].float().log_softmax(-1)[list(labels).index(label or "")]
+
+
+def paired(lines: Sequence[str], answers: Callable[[list[str]], list[str]]) -> list[tuple[str, str]]:
+    """What stands before a tab and what stands behind it; where nothing does, the answer that is asked for."""
+    pairs = [line.partition("\t")[::2] for line in lines]
+    open_ = [given for given, answer in pairs if not answer.strip()]
+    known = iter(answers(open_) if open_ else [])
+    return [(given, answer.strip() or next(known)) for given, answer in pairs]
+
+
 SUBJECTS: dict[type, Callable[[Any, Input], Subject]] = {
     Translator: Translation,
     Captioner: Caption,
@@ -298,6 +357,7 @@ SUBJECTS: dict[type, Callable[[Any, Input], Subject]] = {
     TextEmbedder: Read,
     Classifier: lambda loaded, given: (Document if loaded.reads == "documents" else Labelled)(loaded, given),
     ImageEmbedder: Seen,
+    Matcher: Match,
     AlgorithmRunner: Episode,
     Tagger: Tags,
 }

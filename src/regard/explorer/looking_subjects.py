@@ -5,6 +5,7 @@ what came of it (`outcome`), so that heads can be switched off and the outcome c
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +16,12 @@ from torch import Tensor, nn
 from regard.attention import Attention, attentions
 from regard.data.frames import Text
 from regard.decoding.protocol import Vocabulary
+from regard.errors import UsageError
 from regard.inspect.heads import has_heads
 from regard.layers.scalar_mix import ScalarMix
 from regard.tasks.language_verbs import own_words
 from regard.views.document import DocumentMap
+from regard.views.match import MatchMap
 from regard.views.memory import MemoryTrace
 from regard.views.page import side_labels
 
@@ -84,6 +87,8 @@ class Subject:
     said: str | None = None
     inputs: tuple[Tensor, ...] = ()  # what the model itself is called with
     compares: bool = True  # whether its outcome says anything
+    explains: bool = False  # whether `value` has a gradient to explain it by
+    match: MatchMap | None = None
 
     def __init__(self, loaded: Any, given: Input):
         self.loaded, self.given, self.model = loaded, given, loaded.model
@@ -103,6 +108,14 @@ class Subject:
     def outcome(self) -> Outcome:
         """What comes of the example now."""
         raise NotImplementedError
+
+    def value(self) -> Tensor:
+        """How probable what was said is, as a number with a gradient."""
+        raise NotImplementedError
+
+    def examples(self, lines: Sequence[str]) -> list[Any]:
+        """Lines of text as `head_importance` wants them."""
+        raise UsageError("heads of this model are judged by its own example alone: send no lines")
 
     def kind_of(self, name: str) -> str:
         return self.model.attention_kind(name) if hasattr(self.model, "attention_kind") else "encoder"
@@ -124,12 +137,13 @@ class Subject:
         heads = any(has_heads(module) for _, module in attentions(self.model))
         speaks = bool(self.expected)
         can = {
-            "steps": bool(attentions(self.model)),
+            "steps": self.match is None and bool(attentions(self.model)),
             "next": speaks,
             "beam": speaks,
             "whatif": heads and self.compares,
             "importance": heads and self.example is not None,
             "rollout": heads,
+            "gradient": heads and self.explains,
             "lens": heads and bool(self.inputs),
             "positions": position_table(self.model) is not None,
             "mix": any(isinstance(module, ScalarMix) for module in self.model.modules()),
@@ -142,9 +156,23 @@ class Subject:
         """[rows, vocabulary] of the token after each place."""
         return self.model.logits(self.run())[0]
 
-    def log_probabilities(self) -> tuple[float, ...]:
+    def chances(self) -> Tensor:
+        """[rows]: the log-probability of each token that was said."""
         rows = self.logits()[: len(self.expected)].float().log_softmax(-1)
-        return tuple(rows.gather(1, torch.tensor(self.expected, device=rows.device)[:, None])[:, 0].tolist())
+        return rows.gather(1, torch.tensor(self.expected, device=rows.device)[:, None])[:, 0]
+
+    def log_probabilities(self) -> tuple[float, ...]:
+        return tuple(self.chances().tolist())
+
+    def saying(self, tokens: Sequence[int]) -> "Subject":
+        """The same example, of which something else was said."""
+        other = copy(self)
+        other.tell(tokens)
+        return other
+
+    def tell(self, tokens: Sequence[int]) -> None:
+        """From now on, these tokens were said."""
+        raise UsageError("this model does not say one token after the other")
 
 
 def go_on(decoder: Any, source: Tensor, forced: Sequence[int], vocabulary: Vocabulary, most: int) -> list[int]:

@@ -24,7 +24,12 @@ OWN = (
     "generation.js",
     "beam.js",
     "effects.js",
+    "addressing.js",
     "export.js",
+    "asking.js",
+    "heads.js",
+    "drawing.js",
+    "panels.js",
     "main.js",
 )
 

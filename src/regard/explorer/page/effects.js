@@ -6,28 +6,56 @@ class WhatIfPanel {
     this.act = act;
   }
 
-  draw(source, off, result, worth) {
+  draw(source, { off, instead, result, worth }) {
     const grids = source.kinds().map((kind) => this.grid(source, kind, off, worth));
     const button = (text, act) => {
       const made = element("button", { type: "button", class: "quiet" }, text);
       made.addEventListener("click", act);
       return made;
     };
-    const tools = element("div", { class: "choices tight" }, button("All heads on", () => this.act.off({})));
-    if (source.told.views.includes("importance")) tools.append(button("What is each head worth?", () => this.act.measure()));
+    const reads = element("select", { id: "instead" });
+    options(reads, [["zero", "zeros"], ["mean", "the mean of what it reads here"]], instead);
+    reads.addEventListener("change", () => this.act.instead(reads.value));
+    const tools = element(
+      "div", { class: "choices tight" },
+      element("div", { class: "field" }, element("label", { for: "instead" }, "A head that is off reads"), reads),
+      button("All heads on", () => this.act.off({})),
+    );
     this.place.replaceChildren(
-      element("p", { class: "axis" }, "Click a head to switch it off: it then reads zeros. The output is computed again without it."),
+      element("p", { class: "axis" }, "Click a head to switch it off. The output is computed again without it."),
       element("div", { class: "switches" }, ...grids),
       tools,
-      ...(worth ? [element("p", { class: "axis" }, told(worth))] : []),
       this.result(result, off),
+      ...(source.told.views.includes("importance") ? this.worth(source, worth, button) : []),
     );
+  }
+
+  /** What is each head worth, to this example or to a file of lines? */
+  worth(source, worth, button) {
+    const file = element("input", { type: "file", id: "lines", accept: ".txt,.tsv,text/plain" });
+    file.addEventListener("change", async () => file.files[0] && this.act.measure(linesOf(await file.files[0].text())));
+    const { kind, reads } = models.find((each) => each.name === state.model);
+    const form = { Translator: "source, tab, translation", Classifier: "text, tab, label" }[kind] ?? "a text each";
+    const going = worth && worth.done < worth.all;
+    return [
+      element("h3", {}, "What is each head worth?"),
+      element(
+        "div", { class: "choices tight" },
+        button("To this example", () => this.act.measure([])),
+        reads === "images" ? "" : element("div", { class: "field" }, element("label", { for: "lines" }, `To the lines of a file (${form})`), file),
+      ),
+      ...(going ? [element("div", { class: "choices tight" },
+        element("progress", { max: worth.all, value: worth.done, "aria-label": "attentions measured" }),
+        element("span", { class: "axis" }, `${worth.done} of ${worth.all} attentions`),
+        button("Stop", () => this.act.stop()))] : []),
+      ...(worth?.done ? [element("p", { class: "axis", id: "worth" }, worthTold(worth))] : []),
+    ];
   }
 
   grid(source, kind, off, worth) {
     const entries = source.entries(kind).filter((each) => each.hasHeads);
     if (!entries.length) return "";
-    const known = worth && (worth.exact ? worth.changes : worth.estimates);
+    const known = worth?.changes;
     const most = known ? Math.max(...Object.values(known).flat().map(Math.abs), 1e-9) : 1;
     const lines = entries.map((entry) => {
       const line = element("div", { class: "switch-line" }, element("span", { class: "layer" }, String(entry.layer)));
@@ -109,10 +137,51 @@ class WhatIfPanel {
   }
 }
 
-function told(worth) {
-  return worth.exact
-    ? `Shade: the rise of the loss (${tidy(worth.nll)} nats per token) when this head alone is off, for this example.`
-    : "Shade: the slope of the loss at a gate before each head (an estimate), for this example.";
+const MOST_LINES = 100;
+
+function linesOf(text) {
+  return text.split(/\r?\n/).filter((line) => line.trim()).slice(0, MOST_LINES);
+}
+
+function worthTold({ lines, nll }) {
+  const whose = lines ? `${lines} line${lines > 1 ? "s" : ""}` : "this example";
+  return `Shade: the rise of the loss (${tidy(nll)} nats per token) of ${whose} when this head alone is off. Brown: the loss falls.`;
+}
+
+// ---- through all layers: never one measure alone ----
+
+async function drawThrough(place, late) {
+  const kind = source.throughs(state.kind).length > 1 ? state.kind : source.kinds().find((each) => source.throughs(each).length > 1);
+  const figures = element("div", { class: "figures" });
+  place.replaceChildren(
+    element("p", { class: "axis" }, `${KIND_NAMES[kind]}: rows are tokens of the top, columns tokens of the input. Three ways to follow attention through the layers, beside its mean; where they disagree, trust none of them. Click one to see it large.`),
+    figures,
+  );
+  const unit = source.isLong(kind) ? LONG_UNIT : state.unit;
+  await Promise.all(source.throughs(kind).map(async (how) => {
+    const figure = element("figure", {}, element("figcaption", {}, THROUGH[how].short));
+    figures.append(figure);
+    try {
+      const matrix = await source.matrix({ kind, layer: null, head: how, unit });
+      if (late()) return;
+      const button = element("button", { type: "button", class: "thumbnail large", "aria-label": THROUGH[how].name, "data-how": how });
+      button.append(smallPicture(matrix, 230));
+      button.addEventListener("click", () => update({ kind, head: how, view: "matrix" }));
+      figure.append(button, element("p", { class: "axis" }, THROUGH[how].about));
+    } catch (error) {
+      if (!(error instanceof Trouble)) throw error;
+      figure.append(element("p", { class: "axis" }, error.message));
+    }
+  }));
+}
+
+function smallPicture(matrix, side) {
+  const canvas = element("canvas", { "aria-hidden": "true" });
+  const cell = side / Math.max(matrix.rows, matrix.columns);
+  const context = sharpen(canvas, cell * matrix.columns, cell * matrix.rows);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(pixels(matrix, Scale.of(matrix, state.scale), palette), 0, 0, cell * matrix.columns, cell * matrix.rows);
+  return canvas;
 }
 
 // ---- what every layer would have said ----

@@ -2,6 +2,31 @@
 
 const DENSE = 256; // tokens of a side; longer texts are looked at through tiles
 const MOST_AT_ONCE = 1 << 20; // weights the server sends in one reply
+const MOST_FLOWING = 40; // tokens: a flow is computed anew for every pair
+
+// All layers at once.
+const THROUGH = {
+  all: {
+    short: "mean of layers and heads",
+    name: "mean of layers and heads",
+    about: "The mean of every head of every layer.",
+  },
+  rollout: {
+    short: "rollout",
+    name: "rollout through all layers",
+    about: "Rollout multiplies (I + mean of heads) / 2 through the layers: what could have arrived, not what did.",
+  },
+  flow: {
+    short: "flow",
+    name: "flow through all layers",
+    about: "Flow: layers of tokens joined by pipes as wide as (I + mean of heads) / 2, and the most that can run from the top to a token.",
+  },
+  gradient: {
+    short: "gradient × attention",
+    name: "gradient × attention through all layers",
+    about: "Weights that raised the probability of what was said, by how much, carried through the layers; each row divided by its sum.",
+  },
+};
 
 class Source {
   constructor(api, told) {
@@ -70,9 +95,23 @@ class Source {
     );
   }
 
-  /** `head` is a number from 0, "mean" (of the layer's heads), "all" (of layers and heads) or "rollout". */
+  /** The maps of all layers at once that this example has. */
+  throughs(kind) {
+    if (this.isLong(kind)) return [];
+    const { views } = this.told;
+    const tokens = this.entries(kind)[0].keys;
+    const flows = this.isSelf(kind) && views.includes("rollout");
+    return Object.keys(THROUGH).filter((how) => ({
+      all: true,
+      rollout: flows,
+      flow: flows && tokens <= MOST_FLOWING,
+      gradient: flows && views.includes("gradient"),
+    })[how]);
+  }
+
+  /** `head` is a number from 0, "mean" (of the layer's heads), or one of THROUGH. */
   matrix({ kind, layer, head, unit }) {
-    const place = head === "all" || head === "rollout" ? [kind, head, unit] : [kind, layer, head, unit];
+    const place = head in THROUGH ? [kind, head, unit] : [kind, layer, head, unit];
     return this.once(`matrix ${place}`, async () => this.shaped(kind, await this.values(kind, layer, head), unit));
   }
 
@@ -92,13 +131,7 @@ class Source {
   }
 
   async values(kind, layer, head) {
-    if (head === "rollout") {
-      const { weights } = await this.ask("rollout", { kind });
-      return floats(Uint8Array.from(atob(weights), (letter) => letter.charCodeAt(0)).buffer);
-    }
-    if (head === "all") {
-      return meanOf(await Promise.all(this.layers(null, kind).map((each) => this.values(kind, each, "mean"))));
-    }
+    if (head in THROUGH) return floats(await this.bytes("through", { kind, how: head }));
     const entry = this.entry(kind, layer);
     const size = entry.queries * entry.keys;
     if (entry.heads * size <= MOST_AT_ONCE) {
@@ -134,6 +167,21 @@ class Source {
     }));
   }
 
+  /** What each query of a long text pays to the first key and in all, and what each key receives of those that see it. */
+  margins(kind, layer, head) {
+    const { name, queries, keys } = this.entry(kind, layer);
+    const { visible } = this.sides(kind);
+    return this.once(`margins ${name} ${head}`, async () => {
+      const numbers = floats(await this.bytes("margins", { attention: name, head }));
+      const received = numbers.slice(2 * queries);
+      for (let key = 0, row = 0; key < keys; key++) {
+        while (visible && row < queries - 1 && visible[row] <= key) row += 1;
+        received[key] /= queries - row;
+      }
+      return { first: numbers.subarray(0, queries), paid: numbers.subarray(queries, 2 * queries), received };
+    });
+  }
+
   /** A small picture of one head, or the mean of a layer's. */
   async thumbnail({ kind, layer, head }) {
     const { shape, blocks } = await this.overview(kind, layer);
@@ -154,3 +202,8 @@ class Source {
 }
 
 const floats = (buffer) => new Float32Array(buffer);
+
+/** The same matrix with nothing in its first column. */
+function withoutFirst(values, columns) {
+  return values.map((value, i) => (i % columns ? value : 0));
+}

@@ -22,6 +22,9 @@ const DEFAULTS = {
   top_p: 1,
   beams: 4,
   off: {}, // heads by the names of their attentions
+  instead: "zero", // what they read then
+  grid: "pictures", // what is shown of every head
+  sink: null, // whether the first token of a long text stands apart: as it deserves
 };
 
 const state = structuredClone(DEFAULTS);
@@ -43,6 +46,7 @@ function parseState(name, text) {
   if (name === "head") return /^\d+$/.test(text) ? Number(text) - 1 : text;
   if (name === "forced") return text.split(".").filter((part) => /^\d+$/.test(part)).map(Number);
   if (name === "off") return parseOff(text);
+  if (name === "instead") return text === "mean" ? text : "zero";
   return text;
 }
 

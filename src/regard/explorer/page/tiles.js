@@ -1,18 +1,20 @@
 // A matrix of any size: tiles of 256 x 256 cells are fetched as they come into view and drawn on one canvas.
 //
 // A cell of level n stands for 2^n x 2^n weights and shows the largest of them. A tile that is still on its way is
-// covered by the coarser one above it.
+// covered by the coarser one above it, or else by the small picture of the whole head.
+//
+// Around the cells: the first token in a gutter of its own, where it got so much that nothing else would be seen; at
+// the right what each query pays, at the bottom what each key receives.
 
 const TILE = 256;
 const TILES_KEPT = 160;
 const NEAREST = 28; // pixels of a weight
-const MARGIN = { left: 96, top: 84 };
+const MARGIN = { left: 96, top: 84, gutter: 22, right: 46, bottom: 46 };
 
 class TiledView {
-  constructor(place, onPoint, onChoose) {
+  constructor(place, act) {
     this.place = place;
-    this.onPoint = onPoint;
-    this.onChoose = onChoose;
+    this.act = act; // {point, choose, sink}
     this.tiles = new Map(); // the one used last at the end
   }
 
@@ -25,8 +27,19 @@ class TiledView {
       { length: 256 * 4 },
       (_, i) => (i % 4 === 3 ? 255 : palette[Math.round(255 * scale.position(((i >> 2) / 255) ** 2))][i % 4]),
     );
+    this.palette = palette;
     this.paintedBy = [scale.name, scale.top, palette[128]].join();
+    this.margins = null;
+    long.margins.then(
+      (margins) => {
+        if (this.long !== long) return;
+        this.margins = margins;
+        this.paint();
+      },
+      () => {}, // the map is there without them
+    );
     if (!same) this.build();
+    this.sink.setAttribute("aria-pressed", String(long.apart));
     this.fitting = Math.min(this.width / long.columns, this.height / long.rows);
     if (!same) this.all();
     else this.paint();
@@ -34,7 +47,7 @@ class TiledView {
 
   build() {
     const room = Math.max(260, this.place.clientWidth);
-    this.width = room - MARGIN.left;
+    this.width = room - MARGIN.left - MARGIN.gutter - MARGIN.right;
     this.height = Math.max(320, Math.min(this.width, window.innerHeight * 0.7));
     this.canvas = element("canvas", { "aria-hidden": "true" });
     this.band = element("div", { class: "cursor-row" });
@@ -43,21 +56,30 @@ class TiledView {
     this.cells.style.cssText = `width:${this.width}px;height:${this.height}px`;
     this.rowAxis = element("div", { class: "queries far-axis" });
     this.columnAxis = element("div", { class: "keys upright far-axis" });
-    const grid = element(
-      "div", { class: "matrix", "aria-hidden": "true" }, element("div", { class: "corner" }), this.columnAxis, this.rowAxis, this.cells,
-    );
+    this.gutter = element("canvas", { class: "margin-bars", title: "what each query pays to the first token" });
+    this.paid = element("canvas", { class: "margin-bars pale", title: "what each query pays to the keys that are drawn" });
+    this.received = element("canvas", { class: "margin-bars", title: "what each key receives, on average, of the queries that see it" });
+    const parts = [
+      [this.columnAxis, "1 / 3"], [this.rowAxis, "2 / 1"], [this.gutter, "2 / 2"],
+      [this.cells, "2 / 3"], [this.paid, "2 / 4"], [this.received, "3 / 3"],
+    ];
+    for (const [part, area] of parts) part.style.gridArea = area;
+    const grid = element("div", { class: "matrix", "aria-hidden": "true" }, ...parts.map(([part]) => part));
     grid.style.cssText =
-      `grid-template-columns:${MARGIN.left}px ${this.width}px;grid-template-rows:${MARGIN.top}px ${this.height}px;--label:12px`;
+      `grid-template-columns:${MARGIN.left}px ${MARGIN.gutter}px ${this.width}px ${MARGIN.right}px;` +
+      `grid-template-rows:${MARGIN.top}px ${this.height}px ${MARGIN.bottom}px;--label:12px`;
     const button = (text, label, act) => {
       const made = element("button", { type: "button", class: "quiet", "aria-label": label }, text);
       made.addEventListener("click", act);
       return made;
     };
+    this.sink = button("First token apart", "The first token in a gutter of its own", () => this.act.sink(this.long.apart ? "in" : "apart"));
     const tools = element(
       "div", { class: "far-tools" },
       button("+", "Nearer", () => this.zoomBy(2)),
       button("−", "Farther", () => this.zoomBy(0.5)),
       button("All", "The whole matrix", () => this.all()),
+      this.sink,
       element("span", { class: "axis", id: "level" }),
     );
     this.place.replaceChildren(tools, grid);
@@ -99,6 +121,7 @@ class TiledView {
     context.imageSmoothingEnabled = false;
     context.fillStyle = style("--zero");
     context.fillRect(0, 0, Math.min(this.width, long.columns * zoom), Math.min(this.height, long.rows * zoom));
+    this.paintPreview(context);
     const side = TILE << level;
     const last = (from, room, count) => Math.min(Math.ceil((from + room / zoom) / side), Math.ceil(count / side));
     for (let row = Math.floor(this.y / side); row < last(this.y, this.height, long.rows); row++) {
@@ -108,9 +131,59 @@ class TiledView {
     }
     this.paintMask(context);
     this.paintAxes();
+    this.paintMargins();
     this.point(this.cursor);
     const level_ = this.place.querySelector("#level");
     if (level_) level_.textContent = level ? `a cell shows the largest of ${1 << level} × ${1 << level} weights` : "every weight is a cell";
+  }
+
+  paintPreview(context) {
+    const { long, zoom } = this;
+    if (long.shadedBy !== this.paintedBy) {
+      long.shaded = pixels(long.preview, this.scale, this.palette);
+      long.shadedBy = this.paintedBy;
+    }
+    context.drawImage(long.shaded, -this.x * zoom, -this.y * zoom, long.columns * zoom, long.rows * zoom);
+  }
+
+  /** A pixel of a margin stands for the largest of the tokens it covers. */
+  paintMargins() {
+    const { long, margins, width, height, zoom } = this;
+    const gutter = sharpen(this.gutter, MARGIN.gutter, height);
+    const paid = sharpen(this.paid, MARGIN.right, height);
+    const received = sharpen(this.received, width, MARGIN.bottom);
+    if (!margins) return;
+    const most = (numbers, from, at) => {
+      const start = Math.floor(from + at / zoom);
+      const end = Math.min(numbers.length, Math.max(start + 1, Math.floor(from + (at + 1) / zoom)));
+      let found = -1;
+      for (let i = start; i < end; i++) found = Math.max(found, numbers[i]);
+      return found;
+    };
+    const shares = new Scale(this.scale.name, 1);
+    const rest = long.apart ? margins.paid.map((all, i) => all - margins.first[i]) : margins.paid;
+    const telling = rest.some((share) => share < 0.99); // a block of bars that are all full says nothing
+    const ink = style("--muted");
+    for (let y = 0; y < height; y++) {
+      const first = most(margins.first, this.y, y);
+      if (first < 0) break;
+      if (long.apart) {
+        gutter.fillStyle = `rgb(${this.palette[Math.round(255 * shares.position(first))].join(" ")})`;
+        gutter.fillRect(0, y, MARGIN.gutter - 8, 1);
+      }
+      if (!telling) continue;
+      paid.fillStyle = ink;
+      paid.fillRect(6, y, (MARGIN.right - 8) * clamp(most(rest, this.y, y), 0, 1), 1);
+    }
+    const keys = long.apart ? margins.received.slice() : margins.received;
+    if (long.apart) keys[0] = 0;
+    const top = keys.reduce((a, b) => Math.max(a, b), 1e-9);
+    received.fillStyle = ink;
+    for (let x = 0; x < width; x++) {
+      const share = most(keys, this.x, x);
+      if (share < 0) break;
+      received.fillRect(x, 6, 1, (MARGIN.bottom - 8) * Math.sqrt(share / top));
+    }
   }
 
   paintTile(context, level, row, column) {
@@ -216,10 +289,10 @@ class TiledView {
       box.replaceChildren(...shown);
     };
     axis(this.rowAxis, this.long.rowLabels, this.y, this.height, (label, at) => {
-      label.style.cssText = `top:${at - 8}px;line-height:16px;max-width:${MARGIN.left - 12}px`;
+      label.style.cssText = `top:${Math.max(0, at - 8)}px;line-height:16px;max-width:${MARGIN.left - 12}px`;
     });
     axis(this.columnAxis, this.long.columnLabels, this.x, this.width, (label, at) => {
-      label.style.cssText = `left:${at}px;max-width:${MARGIN.top - 8}px`;
+      label.style.cssText = `left:${Math.max(3, at)}px;max-width:${MARGIN.top - 8}px`;
     });
   }
 
@@ -240,7 +313,7 @@ class TiledView {
       this.cells.setPointerCapture(event.pointerId);
     });
     this.cells.addEventListener("pointermove", (event) => {
-      if (!drag) return this.onPoint(found(event));
+      if (!drag) return this.act.point(found(event));
       const now = at(event);
       if (Math.abs(now.x - drag.x) + Math.abs(now.y - drag.y) > 4) drag.moved = true;
       if (drag.moved) this.moveTo(drag.left - (now.x - drag.x) / this.zoom, drag.top - (now.y - drag.y) / this.zoom);
@@ -248,10 +321,10 @@ class TiledView {
     this.cells.addEventListener("pointerup", (event) => {
       const place = !drag?.moved && found(event);
       drag = null;
-      if (place) this.onChoose(place);
+      if (place) this.act.choose(place);
     });
     this.cells.addEventListener("pointercancel", () => (drag = null));
-    this.cells.addEventListener("pointerleave", () => this.onPoint(null));
+    this.cells.addEventListener("pointerleave", () => this.act.point(null));
     this.cells.addEventListener(
       "wheel",
       (event) => {
