@@ -37,8 +37,9 @@ def findings(subject: Subject, file: Path, prompts: list[list[int]], new: int, q
     ]
     allowed, largest = EIGHT_BITS if quantised else HALVES, max(differences)
     told = f"largest difference {largest:.1e} of {len(differences)} log-probabilities (allowed {allowed})"
-    tokens = ([[token for token, _ in steps] for steps in found] for found in (ours, theirs))
-    return Report((Finding("llama.cpp", told, largest <= allowed), same("llama.cpp, greedy", *tokens, quantised=True)))
+    mine, others = ([[token for token, _ in steps] for steps in found] for found in (ours, theirs))
+    agreeing = same("llama.cpp, greedy", mine, others, quantised=True)
+    return Report((Finding("llama.cpp", told, largest <= allowed), agreeing))
 
 
 def unsaid(subject: Subject) -> list[int]:

@@ -8,11 +8,12 @@ A scale of its own lets a row be what it is in any company: torch's dynamic quan
 batch, so a large row there blurs the small ones beside it. Weights stop at 64 because AVX2 adds the products of two
 neighbours in 16 bits, and 2 * 255 * 64 is the most that fits.
 
-The product is FBGEMM's, through operators that torch calls deprecated; they are named in `_Packed` and nowhere else.
+The product is FBGEMM's, through operators that torch calls deprecated; they are named in this file and nowhere else.
 Where FBGEMM is missing (other processors, GPUs) the same whole numbers are multiplied as floats: as exact, not faster.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from torch.nn import functional as F
 
 LARGEST_WEIGHT = 64
 LARGEST_INPUT = 127
+Product = Callable[[Tensor], Tensor]
 OPERATOR = "linear_with_input_q_dq_qweight_dq_output_fp32"
 
 
@@ -37,7 +39,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("weight", torch.zeros(outputs, inputs, dtype=torch.int8))
         self.register_buffer("scale", torch.ones(outputs))
         self.register_buffer("bias", torch.zeros(outputs) if bias else None)
-        self._packed: dict[tuple[int, int], _Packed] = {}
+        self._packed: dict[tuple[int, int], Product] = {}
 
     @classmethod
     def of(cls, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None = None) -> "Int8Linear":
@@ -58,10 +60,10 @@ class Int8Linear(nn.Module):
         product = self._part(start, stop)(states / largest)
         return product * largest if self.bias is None else torch.addcmul(self.bias[start:stop], product, largest)
 
-    def _part(self, start: int, stop: int) -> "_Packed":
+    def _part(self, start: int, stop: int) -> Product:
         part = self._packed.get((start, stop))
         if part is None:
-            part = self._packed[start, stop] = _Packed(self.weight[start:stop], self.scale[start:stop])
+            part = self._packed[start, stop] = _packed(self.weight[start:stop], self.scale[start:stop])
         return part
 
     def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
@@ -79,21 +81,14 @@ class Int8Linear(nn.Module):
         return f"in_features={self.weight.shape[1]}, out_features={self.weight.shape[0]}, bias={self.bias is not None}"
 
 
-class _Packed:
-    """Rows of a matrix in the order the kernel reads them, times inputs between -1 and 1."""
-
-    def __init__(self, weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs"]):
-        self.weight = self.scale = self.kernel = None
-        if _has_fbgemm(weight.device):
-            self.kernel = _fbgemm(weight, scale)
-        else:
-            self.weight, self.scale = weight, scale / LARGEST_INPUT
-
-    def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        if self.kernel is None:
-            return F.linear((states * LARGEST_INPUT).round(), self.weight.to(states.dtype)) * self.scale
-        product = getattr(torch.ops.quantized, OPERATOR)
-        return product(states.contiguous(), 1 / LARGEST_INPUT, LARGEST_INPUT + 1, self.kernel)
+def _packed(weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs"]) -> Product:
+    """The product of a matrix with inputs between -1 and 1, the matrix in the order in which the kernel reads it."""
+    if not _has_fbgemm(weight.device):
+        return lambda states: (
+            F.linear((states * LARGEST_INPUT).round(), weight.to(states.dtype)) * (scale / LARGEST_INPUT)
+        )
+    kernel, operator = _fbgemm(weight, scale), getattr(torch.ops.quantized, OPERATOR)
+    return lambda states: operator(states.contiguous(), 1 / LARGEST_INPUT, LARGEST_INPUT + 1, kernel)
 
 
 def _has_fbgemm(device: torch.device) -> bool:
