@@ -29,6 +29,7 @@ SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families"
     "export",
     "inspect",
     "int8",
+    "plan",
     "public",
     "recipes",
 }
@@ -141,3 +142,10 @@ def test_an_import_is_seen_however_it_is_written(source: str, parts: set[str]) -
 )
 def test_an_unsafe_load_is_seen(source: str, count: int) -> None:
     assert len(unsafe_loads(ast.parse(source))) == count
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """pytest imports them by their bare names, and of two alike only one would be found."""
+    paths = sorted(Path(__file__).parent.rglob("test_*.py"))
+    twice = [str(path) for path in paths if sum(other.name == path.name for other in paths) > 1]
+    assert not twice
