@@ -1,5 +1,6 @@
 """The explorer in a real browser: typed into, clicked through, and taken away; no error, and no request elsewhere."""
 
+import os
 import shutil
 import threading
 import time
@@ -285,9 +286,8 @@ def test_a_long_text_is_looked_at_through_tiles(far: Any) -> None:
     far.keyboard.press("0")
 
 
+@pytest.mark.skipif("REGARD_TIMES" not in os.environ, reason="times mean something on a quiet machine: REGARD_TIMES=1")
 def test_a_long_text_answers_at_once(far: Any) -> None:
-    if busy_machine():
-        pytest.skip("this machine is busy with other things: times would say nothing")
     act = "document.dispatchEvent(new KeyboardEvent('keydown', { key: ']', bubbles: true }))"
     named = "document.getElementById('map-name').textContent"
     assert min(milliseconds(far, act, named) for _ in range(4)) < ANSWERED
@@ -310,14 +310,6 @@ def milliseconds(page: Any, act: str, seen: str) -> float:
         requestAnimationFrame(look);
     }})"""
     return float(page.evaluate(script))
-
-
-def busy_machine() -> bool:
-    """Whether a twentieth of a second of work takes much longer than that."""
-    start, worked = time.monotonic(), time.thread_time()
-    while time.thread_time() - worked < 0.05:
-        pass
-    return time.monotonic() - start > 0.075
 
 
 def test_the_keyboard_is_enough(visit: Visit) -> None:
