@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers
 
 from regard.data.tokenizer import NO_TOKEN
-from regard.export import gguf
+from regard.export import gguf, llama_cpp
 from regard.int8 import to_int8
 from regard.public.building import Checkpoint
 
@@ -56,12 +56,6 @@ def save_spec(spec: Any, folder: str, quantization: str) -> None:
 
 def llama_cpp_server(subject: Any, folder: str, quantization: str) -> Any:
     """llama.cpp with the same weights, through our GGUF export, on as many threads."""
-    import xllamacpp
-
     Path(folder).mkdir()
     gguf.write(subject, Path(folder), quantization)
-    settings = xllamacpp.CommonParams()
-    settings.model.path, settings.n_ctx, settings.n_parallel = f"{folder}/{gguf.FILE}", subject.config.context, 1
-    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = torch.get_num_threads()
-    settings.warmup, settings.verbosity = False, -1
-    return xllamacpp.Server(settings)
+    return llama_cpp.serving(Path(folder) / gguf.FILE, subject.config.context)

@@ -7,6 +7,7 @@ follows is then another text. So log-probabilities are compared up to there, and
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -62,6 +63,15 @@ def said(subject: Subject, prompt: list[int], new: int, banned: list[int]) -> li
 
 def asked(file: Path, prompts: list[list[int]], new: int, banned: list[int], context: int) -> list[list[Step]]:
     """llama.cpp's."""
+    server = serving(file, context)
+    bias = [[token, False] for token in banned]
+    request = {"max_tokens": new, "temperature": 0, "n_probs": 1, "cache_prompt": False, "logit_bias": bias}
+    answers = (server.handle_completions(request | {"prompt": prompt})["choices"][0] for prompt in prompts)
+    return [[(step["id"], step["logprob"]) for step in answer["logprobs"]["content"]] for answer in answers]
+
+
+def serving(file: Path, context: int) -> Any:
+    """llama.cpp with this file, on as many threads as torch has, its cache in 32 bits."""
     import xllamacpp
 
     settings = xllamacpp.CommonParams()
@@ -70,11 +80,7 @@ def asked(file: Path, prompts: list[list[int]], new: int, banned: list[int], con
     settings.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = torch.get_num_threads()
     settings.warmup, settings.verbosity = False, -1
-    server = xllamacpp.Server(settings)
-    bias = [[token, False] for token in banned]
-    request = {"max_tokens": new, "temperature": 0, "n_probs": 1, "cache_prompt": False, "logit_bias": bias}
-    answers = (server.handle_completions(request | {"prompt": prompt})["choices"][0] for prompt in prompts)
-    return [[(step["id"], step["logprob"]) for step in answer["logprobs"]["content"]] for answer in answers]
+    return xllamacpp.Server(settings)
 
 
 def up_to_another_token(ours: list[Step], theirs: list[Step]) -> list[tuple[Step, Step]]:
