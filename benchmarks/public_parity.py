@@ -1,6 +1,7 @@
-"""BERT-base, GPT-2 124M and ViT-B/16 against transformers: logits, loss, gradients and generated tokens are the same.
+"""BERT-base, GPT-2 124M, ViT-B/16 and a Marian of OPUS-MT's size against transformers: logits, loss, gradients and
+generated tokens are the same.
 
-    python benchmarks/public_parity.py [--models bert,gpt2,vit]
+    python benchmarks/public_parity.py [--models bert,gpt2,vit,marian]
 
 Each model of theirs gets random weights, is saved, and read back as ours, one after the other (about 3 GB). Writes
 results/public-parity.json; a model that is left out keeps the numbers it had there.
@@ -18,10 +19,10 @@ import transformers
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.decoding.generate import generate
+from regard.decoding.generate import generate, padded
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
-from regard.models import bert, gpt2, vit
+from regard.models import bert, gpt2, transformer, vit
 from regard.public.folder import read_weights
 from regard.public.tensors import to_theirs
 from regard.tasks.continuation import Continuation
@@ -30,6 +31,7 @@ from speed.peers import read_back
 
 LIMIT = 1e-4
 END, PAD, SEPARATOR = 50256, -1, 102
+MARIAN_END, MARIAN_PAD = 0, 58100
 
 
 def main() -> None:
@@ -129,6 +131,51 @@ def measure_vit() -> dict[str, Any]:
     }
 
 
+def measure_marian() -> dict[str, Any]:
+    """The sizes of OPUS-MT's translators (English to German)."""
+    config = transformers.MarianConfig(
+        vocab_size=MARIAN_PAD + 1, d_model=512, encoder_layers=6, decoder_layers=6, encoder_ffn_dim=2048,
+        decoder_ffn_dim=2048, encoder_attention_heads=8, decoder_attention_heads=8, activation_function="swish",
+        scale_embedding=True, max_position_embeddings=512, pad_token_id=MARIAN_PAD, eos_token_id=MARIAN_END,
+        decoder_start_token_id=MARIAN_PAD, forced_eos_token_id=MARIAN_END, dropout=0.0,
+    )  # fmt: skip
+    theirs = drawn(transformers.MarianMTModel(config))
+    theirs.final_logits_bias.normal_()
+    ours = read_back(theirs, transformer, "transformer", transformer.public_names)
+    rows = [torch.randint(1, MARIAN_PAD, (length,)).tolist() for length in (20, 9, 3)]
+    source = padded([[*row, MARIAN_END] for row in rows], MARIAN_PAD)
+    told = padded([[MARIAN_PAD, *row] for row in rows], MARIAN_PAD)
+    real = source != MARIAN_PAD
+    said = theirs(input_ids=source, attention_mask=real, labels=source.masked_fill(~real, -100))
+    logits = ours(source, told)
+    loss = F.cross_entropy(logits[real], source[real])
+    names = transformer.public_names(ours.config)
+    ours.output_bias.requires_grad_(False)  # theirs does not learn
+    learnt = {name: several for name, several in names.items() if name != "output_bias"}
+    return {
+        **sizes(ours),
+        "logits_difference": largest(logits[real] - said.logits[real]),
+        "generated": {f"{beams} beams": same_sentences(ours, theirs, source, rows, beams) for beams in (1, 5)},
+        **compared(ours, theirs, loss, said.loss, learnt, transformer.PUBLIC_TRANSPOSED),
+    }
+
+
+def same_sentences(ours: Any, theirs: Any, source: Tensor, rows: list[list[int]], beams: int) -> bool:
+    """Sources of different lengths in one batch, up to twenty tokens each."""
+    theirs.generation_config.forced_eos_token_id = None
+    with torch.inference_mode():
+        said = theirs.generate(
+            input_ids=source, attention_mask=source != MARIAN_PAD, bad_words_ids=[[MARIAN_PAD]], do_sample=False,
+            num_beams=beams, max_new_tokens=20,
+        )  # fmt: skip
+        vocabulary = Vocabulary(MARIAN_PAD, MARIAN_END, never=(MARIAN_PAD,))
+        settings = Decoding(num_beams=beams, max_new_tokens=20)
+        found = generate(ours, [[*row, MARIAN_END] for row in rows], vocabulary, settings, pad=MARIAN_PAD)
+    special = (MARIAN_PAD, MARIAN_END)
+    expected = [[token for token in row[1:].tolist() if token not in special] for row in said]
+    return [best[0].tokens for best in found] == expected
+
+
 def drawn(model: Any) -> Any:
     """Biases, norms and heads too must be told apart."""
     for parameter in model.parameters():
@@ -164,7 +211,12 @@ def sizes(model: Any) -> dict[str, int]:
     return {"parameters": sum(each.numel() for each in model.parameters())}
 
 
-MEASURED: dict[str, Callable[[], dict[str, Any]]] = {"bert": measure_bert, "gpt2": measure_gpt2, "vit": measure_vit}
+MEASURED: dict[str, Callable[[], dict[str, Any]]] = {
+    "bert": measure_bert,
+    "gpt2": measure_gpt2,
+    "vit": measure_vit,
+    "marian": measure_marian,
+}
 
 if __name__ == "__main__":
     torch.manual_seed(0)
