@@ -19,9 +19,7 @@ def without_expectations(value: Any) -> Any:
     """Recipes say what to expect of them (`result`); in a file of what came out, that would be an older number."""
     if isinstance(value, dict):
         is_recipe = "about" in value and "training" in value
-        return {
-            key: without_expectations(item) for key, item in value.items() if not (is_recipe and key == "result")
-        }
+        return {key: without_expectations(item) for key, item in value.items() if not (is_recipe and key == "result")}
     return [without_expectations(item) for item in value] if isinstance(value, list) else value
 
 

@@ -2,8 +2,8 @@
 
     python benchmarks/sst2_minilm.py [--data DIR] [--out runs/sst2-minilm] [KEY=VALUE ...]
 
-`start=FOLDER` takes the checkpoint from a folder instead of the hub. A run that is in --out already is used (and resumed
-if it is not finished). The best checkpoint is chosen on the validation split.
+`start=FOLDER` takes the checkpoint from a folder instead of the hub. A run that is in --out already is used (and
+resumed if it is not finished). The best checkpoint is chosen on the validation split.
 """
 
 import argparse
