@@ -140,7 +140,7 @@ def work(side: str, case: Case, kind: str, data: str | None, pipe: Any) -> None:
         run = Run.create(Path(folder) / "run", recipe.resolved())
         model, task = named_job("translate").prepare(recipe, run, data)
         assert isinstance(task, Translation)
-        made = (batch for batch, _ in task.batches(Place(0, 0)))
+        made = (batch.made() for batch, _ in task.batches(Place(0, 0)))
         chosen = mixed(made) if kind == "random" else islice(made, BATCHES)
         batches = [sorted_by_source(batch) for batch in chosen]
     if side == "regard":

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import RegardError
-from regard.files import replace_link, whole_file, whole_folder, write_text
+from regard.files import discard, replace_link, sweep, whole_file, whole_folder, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -162,6 +162,64 @@ def test_a_file_in_the_place_of_a_folder_is_kept_and_told(tmp_path: Path) -> Non
     assert "\n" not in str(failure.value)
     assert (tmp_path / "taken").read_text() == "mine"
     assert names(tmp_path) == ["taken"]
+
+
+@pytest.mark.parametrize("call", [1, 2], ids=["the old one steps aside", "the new one comes"])
+def test_an_old_folder_is_there_whole_if_the_new_one_cannot_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+    replace, calls = os.replace, list[Path]()
+
+    def failing(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == call:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(RegardError, match="folder: cannot be written"), whole_folder(path) as part:
+        (part / "new.txt").write_text("new")
+    assert names(path) == ["old.txt"]
+    assert names(tmp_path) == ["folder"]
+
+
+def test_a_folder_is_gone_from_its_name_before_anything_in_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "file.txt").write_text("x")
+    unlink = os.unlink
+
+    def watched(*arguments: object, **options: object) -> None:
+        assert not path.exists()
+        unlink(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "unlink", watched)
+    discard(path)
+    assert names(tmp_path) == []
+
+
+def test_what_cannot_be_discarded_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RegardError, match="gone: cannot be written") as failure:
+        discard(tmp_path / "gone")
+    assert "\n" not in str(failure.value)
+
+
+def test_whatever_was_left_half_written_is_swept_away_however_deep(tmp_path: Path) -> None:
+    (tmp_path / "a" / ".b.1.ff.part" / "c" / ".d.1.ff.part").mkdir(parents=True)
+    (tmp_path / "a" / ".b.1.ff.part" / "file").write_text("half")
+    (tmp_path / "a" / ".file.1.ff.part").write_text("half")
+    (tmp_path / ".link.1.ff.part").symlink_to("a")
+    for kept in ("mine.part", ".hidden", "a/part"):
+        (tmp_path / kept).write_text("mine")
+    sweep(tmp_path)
+    assert names(tmp_path) == [".hidden", "a", "mine.part"]
+    assert names(tmp_path / "a") == ["part"]
+    sweep(tmp_path / "nothing")
 
 
 # Links

@@ -1,10 +1,14 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all, and go the same way.
+
+Whatever is being written or removed bears a hidden name that ends in .part, and a single rename gives or takes its
+real one: a process may be killed between any two lines of this file. What it then leaves is swept away by the next.
+"""
 
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,8 +24,10 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         try:
             with open(part, "xb") as file:
                 yield file
-                _to_disk(file)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(part, path)
+            to_disk(path.parent)
         finally:
             part.unlink(missing_ok=True)
 
@@ -35,15 +41,46 @@ def whole_folder(path: Path) -> Iterator[Path]:
         try:
             part.mkdir()
             yield part
-            for file in part.rglob("*"):
-                if file.is_file():
-                    with open(file, "rb") as opened:
-                        _to_disk(opened)
-            if path.exists():
-                shutil.rmtree(path)
-            os.replace(part, path)
+            for written in (*part.rglob("*"), part):
+                to_disk(written)
+            _take_place(part, path)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def _take_place(part: Path, path: Path) -> None:
+    """Rename a folder; an older one of that name steps aside whole, and back again if the new one cannot come."""
+    old = _part(path)
+    replaces = path.is_dir() and not path.is_symlink()
+    if replaces:
+        os.replace(path, old)
+    try:
+        os.replace(part, path)
+    except BaseException:
+        if replaces:
+            os.replace(old, path)
+        raise
+    to_disk(path.parent)
+    if replaces:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder; nobody ever meets half of it under its name."""
+    with explained(folder):
+        old = _part(folder)
+        os.replace(folder, old)
+        shutil.rmtree(old)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half-written or half-removed, however deep."""
+    with explained(folder):
+        for part in list(folder.rglob(".*.part")):
+            if part.is_dir() and not part.is_symlink():
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -58,6 +95,7 @@ def replace_link(link: Path, target: str) -> None:
         os.symlink(target, part)
         try:
             os.replace(part, link)
+            to_disk(link.parent)
         finally:
             part.unlink(missing_ok=True)
 
@@ -79,6 +117,11 @@ def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
 
 
-def _to_disk(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk: a power cut forgets what is only in memory."""
+    with suppress(OSError) if path.is_dir() else nullcontext():  # not every system can wait for a folder
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -6,9 +6,11 @@ from typing import Any
 from regard import families
 from regard.errors import RegardError, UsageError
 from regard.public import hub
+from regard.public.building import understood
 from regard.public.folder import is_public
 from regard.training import checkpoints
 from regard.training.loop import choose_device
+from regard.training.recovery import check_for_use
 from regard.training.run import CONFIG, Run
 
 
@@ -29,15 +31,33 @@ def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     from regard.recipes.jobs import named_job
 
     folder = checkpoint_folder(run)
+    check_for_use(folder)
     if is_public(folder):
         from regard.public.opening import open_public
 
         return open_public(folder, choose_device(device))
     place = folder / "config.json"
     family, config, task = families.config_from_json(checkpoints.load_json(place), str(place))
+    refuse_larger_than_its_weights(family, config, folder)
+    job = named_job(task)
     model = families.build_model(family, config)
     checkpoints.load_weights(model, folder)
-    return named_job(task).load(folder, model.to(choose_device(device)), families.config_json(family, config, task))
+    model = model.to(choose_device(device))
+    with understood(str(folder)):
+        return job.load(folder, model, families.config_json(family, config, task))
+
+
+def refuse_larger_than_its_weights(family: str, config: Any, folder: Path) -> None:
+    """A config that says sizes its weights do not have must not cost the memory of such a model."""
+    weights = folder / checkpoints.WEIGHTS
+    if not weights.is_file():
+        raise RegardError(f"{weights}: no such file; the checkpoint is not complete")
+    numbers = sum(tensor.numel() for tensor in families.sketch(family, config).state_dict().values())
+    if numbers > weights.stat().st_size:  # none is stored in less than a byte
+        raise RegardError(
+            f"{folder}: config.json describes a model of {numbers:,} numbers, but {weights.name} has only "
+            f"{weights.stat().st_size:,} bytes; they do not belong together"
+        )
 
 
 def load_for(verb: str, run: str | Path, *, int8: bool = False) -> Any:

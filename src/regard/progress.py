@@ -1,5 +1,6 @@
 """Progress for people: bars on a terminal, silence elsewhere."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from regard.training.checkpoints import Progress as TrainingProgress
 
 
 def is_shown() -> bool:
-    return sys.stderr.isatty()
+    """On a terminal, and by one of several processes only."""
+    return sys.stderr.isatty() and os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from regard.settings import build
 from regard.tasks.classification_scores import classification_scores, wilson
 from regard.tasks.classifier import Classifier
 from regard.tasks.classify import Classification, ClassificationData, Reading
+from regard.training import checkpoints
 from regard.training.run import Run
 
 GOOD, BAD = ["fine", "lovely", "superb"], ["awful", "dull", "poor"]
@@ -168,8 +169,8 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(folder: Path, run
     # Half a run that then learns it has the other half before it: the default schedule does not know its end.
     half, _ = runner.train(from_values(values(folder, steps=20), "test"), tmp_path / "run")
     (half.folder / "config.yaml").write_text((run.folder / "config.yaml").read_text())
-    place = half.checkpoint("last") / "trainer.json"
-    place.write_text(json.dumps({**json.loads(place.read_text()), "finished": None}))
+    place = half.checkpoint("last")
+    checkpoints.save_progress(place, replace(checkpoints.load_progress(place), finished=None))
     resumed, _ = runner.resume(half.folder)
     ours, theirs = resumed.read_metrics()[-1], run.read_metrics()[-1]
     assert (ours["step"], ours["loss"], ours["valid_nll"]) == (theirs["step"], theirs["loss"], theirs["valid_nll"])
@@ -213,10 +214,11 @@ def flat_task(folder: Path, place: Path) -> tuple[Flat, Classification]:
 
 def test_a_model_that_reads_tokens_gets_rows_cut_to_length(folder: Path, tmp_path: Path) -> None:
     model, task = flat_task(folder, tmp_path / "run")
-    batch, _ = next(task.batches(Place()))
+    planned, _ = next(task.batches(Place()))
+    batch = planned.made()
     assert batch.inputs.dim() == 2
     assert batch.inputs.shape[1] <= 6
-    assert task.count(batch) == len(batch.labels) == len(batch.inputs)
+    assert task.count(planned) == len(batch.labels) == len(batch.inputs)
     assert "cut to 6 tokens" in (tmp_path / "run" / "train.log").read_text()
     loss = task.loss(model, batch)
     expected = -model(batch.inputs).log_softmax(-1)[torch.arange(len(batch.labels)), batch.labels].sum()

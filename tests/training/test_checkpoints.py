@@ -1,6 +1,8 @@
 """Checkpoints come back exactly, appear whole or not at all, and say in one line when they are damaged."""
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from torch import nn
 
 from regard.errors import RegardError
 from regard.training import checkpoints
-from regard.training.checkpoints import OPTIMIZER, TRAINER, WEIGHTS, Progress
+from regard.training.checkpoints import CHECKSUMS, OPTIMIZER, TRAINER, WEIGHTS, Damaged, Progress
 
 PROGRESS = Progress(
     step=7, epoch=1, batch=3, seconds=1.5, best_loss=0.25, best_step=4, stale=2, since_log={"loss": 1.25, "count": 3}
@@ -60,8 +62,117 @@ def test_a_transposed_weight_comes_back_exactly(tmp_path: Path) -> None:
 
 def test_a_checkpoint_holds_its_files_and_nothing_else(tmp_path: Path) -> None:
     folder = saved(tmp_path / "7")
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", WEIGHTS, OPTIMIZER, TRAINER]
+    assert sorted(path.name for path in folder.iterdir()) == [CHECKSUMS, "config.json", WEIGHTS, OPTIMIZER, TRAINER]
     assert [path.name for path in tmp_path.iterdir()] == ["7"]
+
+
+def test_the_checksums_are_those_of_every_file_but_the_one_that_changes(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "7")
+    sums = checkpoints.load_json(folder / CHECKSUMS)
+    assert sorted(sums) == ["config.json", WEIGHTS, OPTIMIZER]
+    for name, known in sums.items():
+        assert known == hashlib.sha256((folder / name).read_bytes()).hexdigest()
+
+
+def test_a_copy_of_a_model_has_no_checksums_and_may_be_edited(tmp_path: Path) -> None:
+    checkpoints.save(tmp_path / "mine", model(), {"config.json": "{}"})
+    assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["config.json", WEIGHTS]
+    (tmp_path / "mine" / "config.json").write_text('{"a": 2}')
+    checkpoints.check(tmp_path / "mine", to_go_on=False)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+FILES = ["config.json", WEIGHTS, OPTIMIZER, TRAINER, CHECKSUMS]
+every_damage = pytest.mark.parametrize(
+    ("name", "harm"),
+    [(name, harm) for name in FILES for harm in (cut, empty, flip, lose) if (name, harm) != (CHECKSUMS, lose)],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+
+
+@every_damage
+def test_any_damage_to_any_file_is_found_and_named(tmp_path: Path, name: str, harm: Any) -> None:
+    folder = saved(tmp_path / "7")
+    checkpoints.check(folder)
+    harm(folder / name)
+    with pytest.raises(Damaged) as caught:
+        checkpoints.check(folder)
+    # A flipped checksum accuses the file it is of.
+    one_line(caught, str(folder), "" if (name, harm) == (CHECKSUMS, flip) else name)
+
+
+def test_a_model_may_be_used_when_only_what_is_for_going_on_is_damaged(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "7")
+    for name in (OPTIMIZER, TRAINER):
+        flip(folder / name)
+        checkpoints.check(folder, to_go_on=False)
+    flip(folder / WEIGHTS)
+    with pytest.raises(Damaged, match=rf"{WEIGHTS}: damaged, or changed by hand .* remove {CHECKSUMS} if you"):
+        checkpoints.check(folder, to_go_on=False)
+
+
+def test_no_flipped_bit_changes_where_a_run_stands(tmp_path: Path) -> None:
+    path = saved(tmp_path / "7") / TRAINER
+    whole = path.read_bytes()
+    found = 0
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+        try:
+            assert checkpoints.load_progress(path.parent) == PROGRESS  # such as 1E-3 for 1e-3
+        except Damaged:
+            found += 1
+    assert found > 0.9 * len(whole)
+
+
+def test_progress_and_its_checksum_change_together(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "7")
+    checkpoints.save_progress(folder, replace(PROGRESS, finished="steps"))
+    checkpoints.check(folder)
+    assert checkpoints.load_progress(folder).finished == "steps"
+
+
+def test_a_checkpoint_of_a_time_without_checksums_still_counts(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "7")
+    (folder / CHECKSUMS).unlink()
+    (folder / TRAINER).write_text(json.dumps(vars(PROGRESS)))
+    checkpoints.check(folder)
+    assert checkpoints.load_progress(folder) == PROGRESS
+    cut(folder / OPTIMIZER)
+    checkpoints.check(folder, to_go_on=False)
+    with pytest.raises(Damaged, match=OPTIMIZER):
+        checkpoints.check(folder)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/../../secret", ".."])
+def test_checksums_lead_to_no_file_outside(tmp_path: Path, name: str) -> None:
+    folder = saved(tmp_path / "7")
+    (folder / CHECKSUMS).write_text(json.dumps({name: "0"}))
+    with pytest.raises(Damaged, match=CHECKSUMS):
+        checkpoints.check(folder)
+
+
+def test_a_damaged_checkpoint_is_not_averaged(tmp_path: Path) -> None:
+    folders = [saved(tmp_path / str(seed), seed) for seed in range(2)]
+    flip(folders[1] / WEIGHTS)
+    with pytest.raises(Damaged, match=WEIGHTS):
+        checkpoints.average(folders)
 
 
 def test_no_file_of_a_checkpoint_is_a_pickle(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from regard.data.batching import Place
 from regard.data.corpus import corpus
+from regard.data.parts import Divisible
 from regard.errors import RegardError
 from regard.recipes import load_recipe, runner
 from regard.training.checkpoints import OPTIMIZER, WEIGHTS, load_progress
@@ -42,31 +44,37 @@ TINY = [*SMALL, "data.options={count: 200}", "training.steps=12", "training.vali
 # A task small enough to try everything: lines of three numbers, and the plane through them.
 
 
-class Plane:
-    """A fake Task. `parts` cuts each batch in so many; `nlls` are the validations it will report, the last for ever."""
+@dataclass(frozen=True)
+class Lines(Divisible):
+    rows: Tensor
+    number: int
 
-    def __init__(self, parts: int = 1, nlls: Sequence[float] = (), broken_at: int | None = None):
-        self.parts, self.nlls, self.broken_at = parts, list(nlls), broken_at
+    shared = ("number",)
+
+
+class Plane:
+    """A fake Task. `nlls` are the validations it will report, the last for ever."""
+
+    def __init__(self, nlls: Sequence[float] = (), broken_at: int | None = None):
+        self.nlls, self.broken_at = list(nlls), broken_at
         self.validations = 0
 
-    def batches(self, place: Place) -> Iterator[tuple[Any, Place]]:
+    def batches(self, place: Place) -> Iterator[tuple[Lines, Place]]:
         number = place.batch
         while True:
-            whole, part = divmod(number, self.parts)
-            draw = torch.Generator().manual_seed(whole)
+            draw = torch.Generator().manual_seed(number)
             rows = torch.randn(7, 3, generator=draw)
-            if self.broken_at == whole + 1:
+            if self.broken_at == number + 1:
                 rows = rows * math.nan
+            yield Lines(rows, number), Place(0, number + 1)
             number += 1
-            yield (rows.tensor_split(self.parts)[part], whole), Place(0, number)
 
-    def count(self, batch: tuple[Tensor, int]) -> int:
-        return len(batch[0])
+    def count(self, batch: Lines) -> int:
+        return len(batch)
 
-    def loss(self, model: nn.Module, batch: tuple[Tensor, int]) -> Loss:
-        rows, _ = batch
-        total = (model(rows).squeeze(1) - rows.sum(1)).square().sum()
-        return Loss(total, total.detach(), len(rows))
+    def loss(self, model: nn.Module, batch: Lines) -> Loss:
+        total = (model(batch.rows).squeeze(1) - batch.rows.sum(1)).square().sum()
+        return Loss(total, total.detach(), len(batch))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         self.validations += 1
@@ -78,8 +86,8 @@ class Plane:
     def files(self) -> dict[str, str]:
         return {"config.json": "{}"}
 
-    def lines(self, batch: tuple[Tensor, int]) -> str:
-        return f"the lines {batch[1]}, {batch[1] + 1}"
+    def lines(self, batch: Lines) -> str:
+        return f"the lines {batch.number}, {batch.number + 1}"
 
 
 class Watching:
@@ -127,10 +135,11 @@ def test_the_plane_is_learnt(tmp_path: Path) -> None:
     assert outcome.progress.step == 60
 
 
-@pytest.mark.parametrize("parts", [2, 3])
-def test_a_batch_split_by_accumulation_gives_the_same_weights(tmp_path: Path, parts: int) -> None:
+@pytest.mark.parametrize("pieces", [2, 3, 9])
+def test_a_batch_in_pieces_gives_the_same_weights(tmp_path: Path, pieces: int) -> None:
+    """Also in more pieces than there are rows."""
     whole = plane_trainer(tmp_path / "whole", Plane(), dropout=0.0)
-    split = plane_trainer(tmp_path / "split", Plane(parts=parts), dropout=0.0, accumulate=parts)
+    split = plane_trainer(tmp_path / "split", Plane(), dropout=0.0, accumulate=pieces)
     whole.train()
     split.train()
     for name, tensor in whole.model.state_dict().items():
@@ -157,10 +166,10 @@ def test_interrupted_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path, s
     assert curve(tmp_path / "parts") == curve(tmp_path / "whole")
 
 
-def test_interrupted_inside_a_group_of_batches_goes_on_after_the_group(tmp_path: Path) -> None:
-    plane_trainer(tmp_path / "whole", Plane(parts=2), accumulate=2).train()
-    plane_trainer(tmp_path / "parts", Plane(parts=2), Watching(4, press_ctrl_c), accumulate=2).train()
-    resumed = plane_trainer(tmp_path / "parts", Plane(parts=2), accumulate=2)
+def test_a_run_whose_batches_come_in_pieces_is_resumed_the_same(tmp_path: Path) -> None:
+    plane_trainer(tmp_path / "whole", accumulate=2).train()
+    plane_trainer(tmp_path / "parts", watcher=Watching(4, press_ctrl_c), accumulate=2).train()
+    resumed = plane_trainer(tmp_path / "parts", accumulate=2)
     resumed.resume()
     resumed.train()
     assert last(tmp_path / "parts") == last(tmp_path / "whole")
@@ -358,7 +367,8 @@ def test_a_finished_run_has_everything_a_user_expects(whole: Path) -> None:
     assert run.pointed("last") == "12"
     assert run.pointed("best") == str(load_progress(run.checkpoint("last")).best_step)
     names = {path.name for path in run.checkpoint("last").iterdir()}
-    assert {"config.json", "tokenizer.json", "generation_config.json", WEIGHTS, OPTIMIZER, "trainer.json"} == names
+    small = {"config.json", "tokenizer.json", "generation_config.json", "trainer.json", "checksums.json"}
+    assert {*small, WEIGHTS, OPTIMIZER} == names
 
 
 @pytest.mark.parametrize("step", [1, 4, 6])

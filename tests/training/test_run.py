@@ -55,6 +55,12 @@ def test_somebody_elses_folder_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_run_that_was_killed_at_its_very_first_write_can_be_trained_again(tmp_path: Path) -> None:
+    (tmp_path / f".{CONFIG}.123.abcd.part").write_text("about: ha")
+    assert Run.create(tmp_path, RECIPE).config() == RECIPE
+    assert [path.name for path in tmp_path.iterdir()] == [CONFIG]
+
+
 def test_opening_nothing_says_how_to_train_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no such run folder.*regard train"):
         Run.open(tmp_path / "none")
@@ -92,6 +98,16 @@ def test_a_resumed_run_forgets_what_came_after_its_checkpoint(run: Run, rest: st
     assert [record["step"] for record in run.read_metrics()] == [1, 2, 3]
     run.log_metrics({"step": 4, "loss": 0.0})
     assert [record["step"] for record in run.read_metrics()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rest", [b'{"step": 3, "lo', b"\0\0\0\0", b"\xff\xfe{", b"7\n", b'"step"\n', b"[]\n{}\n"])
+def test_what_is_no_line_of_the_metrics_is_neither_read_nor_kept(run: Run, rest: bytes) -> None:
+    run.log_metrics({"step": 1, "loss": 0.5})
+    with open(run.metrics, "ab") as file:
+        file.write(rest)
+    assert run.read_metrics() == [{"step": 1, "loss": 0.5}]
+    run.forget_metrics_after(3)
+    assert run.metrics.read_text() == '{"step": 1, "loss": 0.5}\n'
 
 
 def test_forgetting_without_metrics_makes_none(run: Run) -> None:
@@ -153,6 +169,39 @@ def test_pruning_leaves_the_average(run: Run) -> None:
     run.checkpoint("average").mkdir()
     run.prune(1)
     assert run.checkpoint("average").is_dir()
+
+
+def test_a_checkpoint_is_put_aside_under_a_name_that_is_no_step(run: Run) -> None:
+    save_steps(run, 10, 20)
+    run.put_aside(20)
+    assert run.saved_steps() == [10]
+    assert (run.aside(20) / "model.safetensors").read_text() == "x"
+    run.prune(1)
+    assert run.aside(20).is_dir()
+
+
+def test_going_back_leaves_nothing_of_what_came_later(run: Run) -> None:
+    save_steps(run, 10, 20)
+    run.checkpoint("average").mkdir()
+    run.point("best", "average")
+    for step in (10, 20, 30):
+        run.log_metrics({"step": step, "loss": 0.5})
+    run.go_back_to(20, 10)
+    assert (run.pointed("last"), run.pointed("best")) == ("20", "10")
+    assert [record["step"] for record in run.read_metrics()] == [10, 20]
+    assert sorted(path.name for path in run.checkpoints.iterdir()) == ["10", "20", "best", "last"]
+
+
+def test_going_back_to_when_the_best_is_gone_takes_what_there_is(run: Run) -> None:
+    save_steps(run, 20)
+    run.go_back_to(20, 10)
+    assert run.pointed("best") == "20"
+
+
+def test_what_a_person_should_know_is_said_and_logged(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run.tell("something is damaged")
+    assert capsys.readouterr().err == "regard: something is damaged\n"
+    assert (run.folder / "train.log").read_text("utf-8").endswith("  something is damaged\n")
 
 
 def test_the_log_grows_line_by_line(run: Run) -> None:

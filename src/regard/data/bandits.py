@@ -6,27 +6,32 @@ same luck.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.batching import Place
+from regard.data.parts import Divisible
 from regard.errors import UsageError
 
 HELD_OUT = {"valid": (1707, 3141, 1), "test": (1707, 3141, 2)}  # seeds no training has: those are pairs of numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Bandits:
+class Bandits(Divisible):
     """Some bandits with as many arms and pulls each."""
 
     chances: NDArray[np.float32]  # [rows, arms]
     luck: NDArray[np.float32]  # [rows, pulls, arms]
     number: int = 0  # of the batch, for whoever wants to see it again
+    among: tuple["Bandits", slice] | None = None  # the batch these are a part of, and which rows of it they are
 
-    def __len__(self) -> int:
-        return len(self.chances)
+    shared = ("number", "among")
+
+    def part(self, rows: slice) -> "Bandits":
+        """Some bandits that remember the others: how well a game went is judged by all games of a batch."""
+        return replace(super().part(rows), among=(self, rows))
 
     @property
     def arms(self) -> int:

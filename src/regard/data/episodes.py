@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.batching import Place
+from regard.data.parts import Divisible
 from regard.errors import UsageError
 
 Bits = NDArray[np.float32]  # [rows, length, bits], zeros and ones
@@ -24,7 +25,7 @@ HELD_OUT = {"valid": (1410, 5401, 1), "test": (1410, 5401, 2)}  # seeds no train
 
 
 @dataclass(frozen=True)
-class Episodes:
+class Episodes(Divisible):
     """A batch of episodes of one shape."""
 
     inputs: NDArray[np.float32]  # [rows, steps, input_size]
@@ -32,8 +33,7 @@ class Episodes:
     asked: NDArray[np.bool_]  # [steps]: where the answer is expected
     number: int = 0  # of the batch, for whoever wants to see it again
 
-    def __len__(self) -> int:
-        return len(self.inputs)
+    shared = ("asked", "number")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ masks on (seed, epoch, pair): they differ from epoch to epoch and are the same i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.data.batching import Place, TokenBatches
 from regard.data.documents import padded_rows
 from regard.data.frames import framed, shared_room
+from regard.data.parts import Divisible
 from regard.data.sentences import TokenSentences
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UsageError
@@ -27,7 +28,7 @@ HIDDEN, REPLACED = 0.8, 0.1  # of the chosen words; the others stay
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(Divisible):
     """A batch: rows with gaps, where the gaps are, what stood there, and whether B follows A (0) or not (1)."""
 
     tokens: Tensor  # [rows, length]
@@ -35,6 +36,12 @@ class Masked:
     words: Tensor  # [chosen]
     verdicts: Tensor  # [rows]
     items: tuple[int, ...] = ()
+
+    shared = ("words",)
+
+    def part(self, rows: slice) -> "Masked":
+        before = [int(self.chosen[:end].sum()) for end in (rows.start, rows.stop)]
+        return replace(super().part(rows), words=self.words[slice(*before)])
 
     def to(self, device: torch.device) -> "Masked":
         tokens, chosen, words, verdicts = (

@@ -28,8 +28,6 @@ from regard.plan.derived import Bill, Head
 from regard.plan.devices import PRECISIONS
 from regard.plan.shards import Numbers, sharded
 
-STRATEGIES = ("ddp", "fsdp")
-
 
 @dataclass(frozen=True)
 class Memory:

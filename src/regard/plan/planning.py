@@ -30,12 +30,13 @@ from regard.plan.devices import (
     named_precision,
 )
 from regard.plan.inputs import row_tokens
-from regard.plan.memory import STRATEGIES, Memory, memory
+from regard.plan.memory import Memory, memory
 from regard.plan.papers import REPORTS, Report
 from regard.plan.recurrent import RECURRENT
 from regard.plan.shards import Numbers, numbers
 from regard.plan.subjects import Subject, subject
 from regard.plan.traced import traced
+from regard.training.settings import STRATEGIES
 
 DAY = 86_400
 BATCH_TOKENS = 4096  # of a device, where nobody says how many
@@ -228,7 +229,7 @@ def _rows(planned: Subject, wishes: Wishes, report: Report | None, each: int) ->
     if report is not None and wishes.length is None:
         return report.phases[0].rows
     training = planned.recipe.training_settings()
-    tokens = training.batch_tokens * training.accumulate if planned.is_recipe else BATCH_TOKENS * wishes.devices
+    tokens = training.batch_tokens if planned.is_recipe else BATCH_TOKENS * wishes.devices
     return max(1, tokens // each)
 
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.training.shards import blocks
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -50,17 +52,6 @@ def numbers(model: nn.Module, optimizer: str) -> Numbers:
 
 def count(parameters: Iterable[nn.Parameter]) -> int:
     return sum(parameter.numel() for parameter in parameters)
-
-
-def blocks(model: nn.Module) -> list[nn.Module]:
-    """What is gathered by itself: the outermost members of lists of modules."""
-    found: list[nn.Module] = []
-    for child in model.children():
-        if isinstance(child, nn.ModuleList):
-            found.extend(member for member in child if any(True for _ in member.parameters()))
-        else:
-            found.extend(blocks(child))
-    return found
 
 
 def sharded(shapes: Sequence[tuple[int, ...]], devices: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from regard.errors import UsageError
 from regard.families import build_model
-from regard.plan.shards import blocks
+from regard.training.shards import blocks
 
 
 def parameter_bytes(family: str, config: Any, ranks: int, rank: int = 0) -> int:

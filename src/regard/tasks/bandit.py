@@ -81,12 +81,13 @@ class BanditTask:
         return len(batch) * batch.pulls
 
     def loss(self, model: nn.Module, batch: Bandits) -> Loss:
-        luck = np.random.default_rng((self.training.seed, batch.number, 1)).exponential(size=batch.luck.shape)
+        everyone, rows = batch.among or (batch, slice(None))
+        luck = np.random.default_rng((self.training.seed, batch.number, 1)).exponential(size=everyone.luck.shape)
         with torch.no_grad():
-            games = rollout(model, batch, self.device, torch.from_numpy(luck.astype(np.float32)))
-        costs = shortfalls(batch, games)
-        total = policy_loss(model, games, costs, self.data)
-        return Loss(total, -costs.sum(), self.count(batch))
+            games = rollout(model, everyone, self.device, torch.from_numpy(luck.astype(np.float32)))
+        costs = shortfalls(everyone, games)
+        total = policy_loss(model, games, costs, self.data, rows)
+        return Loss(total, -costs[rows].sum(), self.count(batch))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         """The nll that must fall is the shortfall per pull of the player that takes the best arm it knows."""
@@ -126,15 +127,19 @@ def shortfalls(bandits: Bandits, games: Games) -> Tensor:
     return chances.gather(1, games.arms) - chances.amax(1, keepdim=True)
 
 
-def policy_loss(model: Any, games: Games, costs: Tensor, data: BanditData) -> Tensor:
-    """Summed over all pulls, as the head of this file has it."""
-    logits, values = model(*games.before())
+def policy_loss(model: Any, games: Games, costs: Tensor, data: BanditData, rows: slice = slice(None)) -> Tensor:
+    """Summed over all pulls of these rows, as the head of this file has it."""
+    logits, values = model(*(known[rows] for known in games.before()))
     log_chances = logits.log_softmax(-1)
-    taken = log_chances.gather(-1, games.arms[..., None]).squeeze(-1)
-    returns = costs.flip(1).cumsum(1).flip(1)
-    advantages = advantages_of(costs, values.detach(), data.trace)
+    taken = log_chances.gather(-1, games.arms[rows, :, None]).squeeze(-1)
+    returns = costs[rows].flip(1).cumsum(1).flip(1)
+    everyones = values.detach()
+    if len(everyones) < len(costs):
+        with torch.no_grad():
+            _, everyones = model(*games.before())
+    advantages = advantages_of(costs, everyones, data.trace)
     advantages = advantages - advantages.mean(0)  # a baseline even before the value is one
-    advantages = advantages / advantages.std(correction=0).clamp(min=1e-6)
+    advantages = (advantages / advantages.std(correction=0).clamp(min=1e-6))[rows]
     entropy = -(log_chances.exp() * log_chances).sum(-1)
     missed = (values - returns).square() / 2
     return (data.value_weight * missed - taken * advantages - data.entropy * entropy).sum()

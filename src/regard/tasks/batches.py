@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.data.parts import Divisible
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import padded
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """Padded token tensors: what is read, what the decoder is told, what it must say."""
 
     source: Tensor  # [batch, source length], each row ends with </s>

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.data.batching import Place, TokenBatches, in_order_of_length
+from regard.data.parts import Divisible
 from regard.data.plain_sentences import plain_sentences
 from regard.data.spelt import NO_WORD, Speller
 from regard.data.tokenizer import Tokenizer
@@ -70,7 +71,7 @@ class SentenceData:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """What is read, and what must be said at each word in either direction; -1 where nothing is to be said."""
 
     chars: Tensor  # [sentences, words, characters]

@@ -22,6 +22,7 @@ from regard.attention.masks import real_tokens
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.captions import CaptionedImage
 from regard.data.images import Preprocessing
+from regard.data.parts import Divisible
 from regard.data.region_cache import Encode, RegionSet
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating, padded
@@ -58,7 +59,7 @@ def tokenised(
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """Regions, what the decoder is told, and what it must say."""
 
     regions: Tensor  # [batch, regions, size]

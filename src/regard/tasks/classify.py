@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ from torch.nn import functional as F
 
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.documents import MAX_WORDS, Encoded, padded_documents, padded_rows
-from regard.data.labelled import Labelled, read_labelled
+from regard.data.labelled import TABLES, Labelled, read_labelled
 from regard.data.named import data_folder, named_labelled
+from regard.data.parts import Divisible, Planned
+from regard.data.places import in_turn, shards
 from regard.data.token_documents import DocumentBatches, TokenDocuments, documents_in_order
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UsageError
@@ -39,7 +41,7 @@ class ClassificationData:
 
     name: str | None = None  # imdb, sst2 or mrpc
     options: dict[str, Any] = field(default_factory=dict)  # of the named data set
-    train: tuple[str, ...] = ()  # .jsonl, .tsv, .csv (each also .gz) or .parquet; several are read one after the other
+    train: tuple[str, ...] = ()  # .jsonl, .tsv, .csv (each also .gz) or .parquet; folders and patterns of them too
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     text_column: str = "text"
@@ -73,7 +75,8 @@ class ClassificationData:
             "second_column": self.second_column,
             "label_column": self.label_column,
         }
-        return chain.from_iterable([read_labelled(file, **columns, skipped=skipped) for file in files])
+        found = shards(files, TABLES)
+        return in_turn([partial(read_labelled, file, **columns, skipped=skipped) for file in found])
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """What the model reads, and the numbers of the right labels."""
 
     inputs: Tensor
@@ -109,22 +112,22 @@ class Classification:
         self.reads, self.train, self.valid, self.training = reads, train, valid, training
         self.tokenizer, self.checkpoint_files, self.device = tokenizer, files, device
 
-    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
+    def batches(self, place: Place) -> Iterator[tuple[Planned, Place]]:
         budget, seed = self.training.batch_tokens, self.training.seed
         if self.reads == "documents":
             plan: TokenBatches = DocumentBatches(self.train.shapes(), budget, seed)
         else:
             plan = TokenBatches(self.train.token_counts(), budget, seed)
         for items, after in plan.follow(place):
-            yield self._batch(self.train, items.tolist()), after
+            yield Planned(items.tolist(), [1] * len(items), partial(self._batch, self.train)), after
 
     def _batch(self, documents: TokenDocuments, items: Sequence[int]) -> Batch:
         inputs = model_inputs(self.reads, [documents[item] for item in items], self.tokenizer.pad)
         labels = torch.from_numpy(np.asarray(documents.labels[items]))
         return Batch(inputs.to(self.device), labels.to(self.device), tuple(items))
 
-    def count(self, batch: Batch) -> int:
-        return len(batch.labels)
+    def count(self, batch: Planned) -> int:
+        return batch.count
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         logits = model(batch.inputs)
@@ -144,7 +147,7 @@ class Classification:
     def files(self) -> dict[str, str]:
         return self.checkpoint_files
 
-    def lines(self, batch: Batch) -> str:
+    def lines(self, batch: Planned) -> str:
         shown = ", ".join(str(item + 1) for item in batch.items[:8])
         more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
         return f"the training texts {shown}{more}"

@@ -21,6 +21,7 @@ from regard.data.augment import Augmentation, augment
 from regard.data.batching import Place, TokenBatches
 from regard.data.images import ImageSet, LabelledImage, Preprocessing, labelled_images
 from regard.data.named import data_folder, named_images
+from regard.data.parts import Divisible
 from regard.errors import UsageError
 from regard.training.loop import Loss
 from regard.training.settings import Training
@@ -68,7 +69,7 @@ class ImageData:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """Normalised pixels, and the numbers of the right labels."""
 
     images: Tensor

@@ -21,6 +21,7 @@ from regard.data.drawings import DrawingPreprocessing
 from regard.data.episodes_fewshot import HELD_OUT, EpisodeDraws, Episodes, Shape, turned
 from regard.data.images import ImageSet, LabelledImage, Preprocessing, labelled_images
 from regard.data.named import data_folder, named_images
+from regard.data.parts import Divisible
 from regard.errors import UsageError
 from regard.training.loop import Loss
 from regard.training.settings import Training
@@ -77,7 +78,7 @@ class FewShotData:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """Normalised pixels [rows, pictures, channels, height, width] and labels [rows, pictures]."""
 
     images: Tensor
@@ -85,6 +86,8 @@ class Batch:
     queries: Tensor
     answers: Tensor
     number: int  # of the first episode
+
+    shared = ("number",)
 
 
 class FewShot:

@@ -26,7 +26,9 @@ from torch.nn import functional as F
 
 from regard.attention.masks import real_tokens
 from regard.data.batching import Place
-from regard.data.running_text import SPLITS, Part, existing, named_text, text_lines
+from regard.data.parts import Divisible, Planned
+from regard.data.places import shards
+from regard.data.running_text import SPLITS, TEXTS, Part, existing, named_text, text_lines
 from regard.data.streams import ChunkBatches, TokenStream
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import padded
@@ -46,7 +48,7 @@ class TextData:
     """The `data` section of a language-model recipe: a named data set, or text files of one's own."""
 
     name: str | None = None  # wikitext2 or shakespeare
-    train: tuple[str, ...] = ()  # text files, read one after the other; .gz too
+    train: tuple[str, ...] = ()  # text files (.gz too) or .jsonl and .parquet tables; folders and patterns of them
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     tokenizer: str = "bpe"  # bpe, unigram, wordpiece or word, line by line; bytes or char, to the last character
@@ -54,13 +56,14 @@ class TextData:
     lowercase: bool = False
     chunk: int = 32  # tokens a training example predicts
     context: int = 32  # tokens read before them, without learning, to know what was said
+    text_column: str = "text"  # of tables
 
     def __post_init__(self) -> None:
         for name, least in (("chunk", 1), ("context", 0)):
             if getattr(self, name) < least:
                 raise UsageError(f"data.{name} is {getattr(self, name)} but must be at least {least}")
 
-    def files(self, split: str, folder: str | Path | None) -> list[Path | Part]:
+    def files(self, split: str, folder: str | Path | None) -> Sequence[str | Path | Part]:
         """Where the text of a split lies."""
         if split not in SPLITS:
             raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
@@ -71,21 +74,20 @@ class TextData:
             return [named_text(self.name, folder, split)]
         if not own:
             raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
-        return [existing(path) for path in own]
+        return [existing(path) for path in shards(own, TEXTS)]
 
     def lines(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterator[str]:
         """The lines of a split, streamed."""
-        return text_lines(self.files(split, folder), skipped)
+        return text_lines(self.files(split, folder), skipped, self.text_column)
 
 
 @dataclass(frozen=True)
-class Chunks:
+class Chunks(Divisible):
     """Token tensors: what is only read, what is told, and what must be said after each told token."""
 
     context: Tensor  # [rows, context]
     told: Tensor  # [rows, chunk]
     said: Tensor  # [rows, chunk]
-    firsts: tuple[int, ...]  # where in the stream the rows begin
 
 
 class LanguageModelling:
@@ -105,11 +107,11 @@ class LanguageModelling:
         self.tokenizer, self.train, self.valid, self.data = tokenizer, train, valid, data
         self.training, self.decoding, self.config_json, self.device = training, decoding, config_json, device
 
-    def batches(self, place: Place) -> Iterator[tuple[Chunks, Place]]:
+    def batches(self, place: Place) -> Iterator[tuple[Planned, Place]]:
         rows = max(1, self.training.batch_tokens // self.data.chunk)
         plan = ChunkBatches(len(self.train), self.data.chunk, rows, self.training.seed)
         for chunks, after in plan.follow(place):
-            yield self._chunks(chunks), after
+            yield Planned(chunks, [last - first for first, last in chunks], self._chunks), after
 
     def _chunks(self, places: Sequence[tuple[int, int]]) -> Chunks:
         pad, context = self.tokenizer.pad, self.data.context
@@ -120,11 +122,10 @@ class LanguageModelling:
             padded(before, pad).to(self.device),
             padded(told, pad).to(self.device),
             padded(said, pad).to(self.device),
-            tuple(first for first, _ in places),
         )
 
-    def count(self, batch: Chunks) -> int:
-        return int(real_tokens(batch.said, self.tokenizer.pad).sum())
+    def count(self, batch: Planned) -> int:
+        return batch.count
 
     def loss(self, model: Any, batch: Chunks) -> Loss:
         carried = None
@@ -150,9 +151,9 @@ class LanguageModelling:
     def files(self) -> dict[str, str]:
         return model_files(self.config_json, self.tokenizer, self.decoding)
 
-    def lines(self, batch: Chunks) -> str:
-        shown = ", ".join(str(first + 1) for first in batch.firsts[:8])
-        more = f" and {len(batch.firsts) - 8} more places" if len(batch.firsts) > 8 else ""
+    def lines(self, batch: Planned) -> str:
+        shown = ", ".join(str(first + 1) for first, _ in batch.items[:8])
+        more = f" and {len(batch) - 8} more places" if len(batch) > 8 else ""
         return f"chunks of the training text from token {shown}{more}"
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard.attention import record
 from regard.data.episodes_fewshot import HELD_OUT, EpisodeDraws, Shape
 from regard.data.images import ImageSet, Picture, Pixels, Preprocessing, image_files
+from regard.data.written import written
 from regard.errors import RegardError, UsageError
 from regard.tasks.classification_scores import Z
 from regard.tasks.few_shot import PICTURES_AT_ONCE, answered, embedded, model_files
@@ -261,7 +262,7 @@ class Matcher:
 
 def labelled_folder(folder: str | Path) -> dict[str, list[Path]]:
     """The pictures of a folder that holds a folder per label, in order of their names."""
-    folder = Path(folder).expanduser()
+    folder = written(folder)
     if not folder.is_dir():
         kind = "is a file" if folder.exists() else "no such folder"
         raise UsageError(f"{folder}: {kind}; name a folder that holds one folder of example pictures per label")

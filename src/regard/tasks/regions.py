@@ -20,6 +20,7 @@ from regard.data.augment import Augmentation, augment
 from regard.data.batching import Place, TokenBatches
 from regard.data.captions import CaptionedImage
 from regard.data.images import ImageSet, Picture, Preprocessing
+from regard.data.parts import Divisible
 from regard.errors import UsageError
 from regard.tasks.classify_images import model_files
 from regard.training import checkpoints
@@ -52,7 +53,7 @@ def word_shares(pictures: Sequence[CaptionedImage], words: Sequence[str]) -> NDA
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """Normalised pixels, and how many of each picture's captions use each word."""
 
     images: Tensor

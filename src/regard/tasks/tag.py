@@ -20,6 +20,7 @@ from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.conllu import COLUMNS, TaggedSentence, read_conllu
 from regard.data.documents import padded_rows
 from regard.data.named import data_folder
+from regard.data.parts import Divisible
 from regard.data.spelt import Speller
 from regard.data.tokenizer import Tokenizer
 from regard.data.treebanks import named_treebank
@@ -65,7 +66,7 @@ class TagData:
 
 
 @dataclass(frozen=True)
-class Batch:
+class Batch(Divisible):
     """What the model reads, and the numbers of the right tags."""
 
     words: Tensor  # [sentences, words], -1 at padding

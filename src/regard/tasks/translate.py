@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.joined import joined
 from regard.data.named import data_folder, named
 from regard.data.pairs import Pair
-from regard.data.parallel import read_pairs
+from regard.data.parallel import TABLES, read_pairs
+from regard.data.parts import Planned
+from regard.data.places import in_turn, shards
 from regard.data.token_pairs import TokenPairs
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
@@ -36,7 +39,7 @@ class TranslationData:
 
     name: str | None = None  # corpus, multi30k
     options: dict[str, Any] = field(default_factory=dict)  # of the named data set, such as source: en
-    train: tuple[str, ...] = ()  # two text files, or one .tsv/.jsonl/.parquet table
+    train: tuple[str, ...] = ()  # two text files, or .tsv/.jsonl/.parquet tables; folders and patterns of them too
     valid: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     source_column: str = "source"
@@ -67,15 +70,16 @@ class TranslationData:
             return named(self.name, data_folder(folder), split, **self.options)
         if not files:
             raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
-        if len(files) > 2:
-            raise UsageError(f"data.{split} names {len(files)} files: give two text files or one table")
-        return read_pairs(
-            files[0],
-            target_path=files[1] if len(files) == 2 else None,
-            source_column=self.source_column,
-            target_column=self.target_column,
-            skipped=skipped,
-        )
+        read = partial(read_pairs, source_column=self.source_column, target_column=self.target_column, skipped=skipped)
+        found = [shards([entry], TABLES) for entry in files]
+        if all(file.lower().endswith(TABLES) for side in found for file in side):
+            return in_turn([partial(read, file) for side in found for file in side])
+        if len(found) != 2 or len(found[0]) != len(found[1]):
+            counted = " and ".join(str(len(side)) for side in found)
+            raise UsageError(
+                f"data.{split} names {counted} files: give tables, or two text files (or two lists as long)"
+            )
+        return in_turn([partial(read, source, target_path=target) for source, target in zip(*found, strict=True)])
 
 
 class Translation:
@@ -94,17 +98,17 @@ class Translation:
         self.tokenizer, self.train, self.valid = tokenizer, train, valid
         self.training, self.decoding, self.config_json, self.device = training, decoding, config_json, device
 
-    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        plan = TokenBatches(self.train.lengths() + 1, self.training.batch_tokens, self.training.seed)
-        for items, after in plan.follow(place):
-            yield self._batch(self.train, items.tolist()), after
+    def batches(self, place: Place) -> Iterator[tuple[Planned, Place]]:
+        lengths = self.train.lengths() + 1
+        for items, after in TokenBatches(lengths, self.training.batch_tokens, self.training.seed).follow(place):
+            yield Planned(items.tolist(), lengths[items, 1].tolist(), partial(self._batch, self.train)), after
 
     def _batch(self, pairs: TokenPairs, items: Sequence[int]) -> Batch:
         sources, targets = zip(*(pairs[item] for item in items), strict=True)
         return make_batch(sources, targets, self.tokenizer, items).to(self.device)
 
-    def count(self, batch: Batch) -> int:
-        return int(real_tokens(batch.said, self.tokenizer.pad).sum())
+    def count(self, batch: Planned) -> int:
+        return batch.count
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         return sequence_loss(model, batch, self.tokenizer.pad, self.training.label_smoothing)
@@ -120,7 +124,7 @@ class Translation:
     def files(self) -> dict[str, str]:
         return model_files(self.config_json, self.tokenizer, self.decoding)
 
-    def lines(self, batch: Batch) -> str:
+    def lines(self, batch: Planned) -> str:
         shown = ", ".join(str(item + 1) for item in batch.items[:8])
         more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
         return f"the training pairs {shown}{more}"

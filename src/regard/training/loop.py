@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,14 +20,19 @@ import torch
 from torch import Tensor, nn
 
 from regard.data.batching import Place
+from regard.data.parts import Divisible, share_of
 from regard.errors import RegardError
 from regard.training import checkpoints
 from regard.training.allocator import keep_freed_memory
 from regard.training.checkpoints import Progress
+from regard.training.company import Company
 from regard.training.optimizers import load_state_tensors, make_optimizer, set_rate, state_tensors
+from regard.training.recompute import forget_inside_blocks
+from regard.training.recovery import mend
 from regard.training.run import Run
 from regard.training.schedules import rate
 from regard.training.settings import Training
+from regard.training.shards import pour
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Loss:
 class Task(Protocol):
     """What the loop must know about what is being learnt."""
 
-    def batches(self, place: Place) -> Iterator[tuple[Any, Place]]:
+    def batches(self, place: Place) -> Iterator[tuple[Divisible, Place]]:
         """Batches without end from `place` on, each with the place after it."""
 
     def count(self, batch: Any) -> int:
@@ -77,22 +82,34 @@ class Outcome:
 class Trainer:
     """Trains one model on one task in one run folder."""
 
-    def __init__(self, model: nn.Module, task: Task, settings: Training, run: Run, watcher: Watcher | None = None):
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        settings: Training,
+        run: Run,
+        watcher: Watcher | None = None,
+        company: Company | None = None,
+    ):
         keep_freed_memory()
         self.device = choose_device(settings.device)
         self.model, self.task, self.settings, self.run = model.to(self.device), task, settings, run
-        self.watcher = watcher
+        self.watcher, self.company = watcher, company or Company()
+        if settings.recompute:
+            forget_inside_blocks(self.model)
+        self.company.share(self.model)
         self.optimizer = make_optimizer(model, settings)
         self.progress = Progress()
         self.stop_asked = False
-        self.writer = _tensorboard(run.folder)
+        self.writer = _tensorboard(run.folder) if self.company.leads else None
 
     def resume(self) -> None:
-        """Take up the run where its last checkpoint left it."""
-        self.run.sweep()
+        """Take up the run where its newest whole checkpoint left it."""
+        if self.company.leads:
+            mend(self.run, self.settings.average)
+        self.company.wait()
         folder = self.run.checkpoint("last")
         if not folder.exists():
-            self.run.forget_metrics_after(0)
             return
         self.progress = checkpoints.load_progress(folder)
         if self.progress.finished:
@@ -103,7 +120,7 @@ class Trainer:
         if "random.device" in state:
             _device_random(self.device).set_rng_state(state.pop("random.device"))
         load_state_tensors(self.optimizer, state)
-        self.run.forget_metrics_after(self.progress.step)
+        self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
 
     def train(self) -> Outcome:
         """Go on until the steps, the minutes or the patience are used up, or somebody presses Ctrl-C."""
@@ -115,12 +132,12 @@ class Trainer:
             reason = self._why_stop()
             while reason is None:
                 started = time.perf_counter()
-                self._update(list(islice(batches, self.settings.accumulate)))
-                self._count("seconds", time.perf_counter() - started)
+                self._update(*next(batches))
+                self._count("seconds", self._agreed_seconds(time.perf_counter() - started))
                 validates = self.progress.step % self.settings.validate_every == 0
                 reason = self._why_stop()
-                self._log(self._validate() if validates or reason not in (None, "stopped") else {})
-                reason = reason or self._why_stop()
+                self._log(self._validate() if validates or reason else {})
+                reason = reason or self._why_stop() or self._was_stopped()
                 if validates or reason:
                     self.save()
         if reason != "stopped":
@@ -133,30 +150,56 @@ class Trainer:
         if self.settings.average > 1:
             self._try_average()
         self.progress.finished = reason
-        checkpoints.save_progress(self.run.checkpoint("last"), self.progress)
+        if self.company.leads:
+            checkpoints.save_progress(self.run.checkpoint("last"), self.progress)
 
-    def _update(self, group: list[tuple[Any, Place]]) -> None:
+    def _update(self, batch: Divisible, after: Place) -> None:
         step = self.progress.step + 1
+        self.company.begin_step(self.settings.seed, step)
         fraction = rate(self.settings.schedule, step, self.settings.warmup, self.settings.steps)
         set_rate(self.optimizer, self.settings.learning_rate * fraction)
         self.optimizer.zero_grad()
-        count = sum(self.task.count(batch) for batch, _ in group)
-        total, nll = 0.0, 0.0
-        for batch, _ in group:
-            loss = self.task.loss(self.model, batch)
-            (loss.total / count).backward()
-            total, nll = total + loss.total.item(), nll + loss.nll.item()
-            if not math.isfinite(total):
-                self._give_up(step, batch)
+        count = self.task.count(batch)
+        total, nll = self._gradients(batch, count)
+        if not math.isfinite(total):
+            self._give_up(step, batch)
         if self.settings.clip_value is not None:
             torch.nn.utils.clip_grad_value_(self.model.parameters(), self.settings.clip_value)
         if self.settings.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+            self.company.clip_norm(self.settings.clip_norm)
         self.optimizer.step()
-        after = group[-1][1]
         self.progress.step, self.progress.epoch, self.progress.batch = step, after.epoch, after.batch
         for name, value in (("loss", total), ("nll", nll), ("count", count)):
             self._count(name, value)
+
+    def _gradients(self, batch: Divisible, count: int) -> tuple[float, float]:
+        """Add up the gradients of a batch, piece by piece, and its sums of loss and nll."""
+        size, pieces = self.company.size, self.settings.accumulate
+        total, nll = 0.0, 0.0
+        for number in range(pieces):
+            rows = share_of(len(batch), self.company.rank * pieces + number, size * pieces)
+            # Whoever has no row computes one for nothing: all must meet when gradients are exchanged.
+            weight = 1 if rows.start < rows.stop else 0
+            piece = batch if size * pieces == 1 else batch.part(rows if weight else slice(0, 1))
+            with self.company.piece(is_last=number == pieces - 1):
+                with self._precision():
+                    loss = self.company.compute(partial(self.task.loss, batch=piece.made()))
+                # Gradients are averaged over the processes, but a loss is a sum.
+                (loss.total / count * (weight * size)).backward()
+            total, nll = total + weight * loss.total.item(), nll + weight * loss.nll.item()
+        self.company.gradients_done()
+        total, nll = self.company.total(total, nll)
+        return total, nll
+
+    def _precision(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16")
+
+    def _agreed_seconds(self, own: float) -> float:
+        return self.company.total(own)[0] / self.company.size
+
+    def _was_stopped(self) -> str | None:
+        """Whether anybody has been asked to stop."""
+        return "stopped" if self.company.total(self.stop_asked)[0] else None
 
     def _count(self, name: str, value: float) -> None:
         """Add to what the next line of the metrics will report."""
@@ -182,7 +225,7 @@ class Trainer:
             return "minutes"
         if settings.patience is not None and progress.stale >= settings.patience:
             return "patience"
-        return "stopped" if self.stop_asked else None
+        return None
 
     def _validate(self) -> dict[str, float]:
         metrics = self._validation()
@@ -195,8 +238,9 @@ class Trainer:
 
     def _validation(self) -> dict[str, float]:
         self.model.eval()
-        with torch.inference_mode():
-            metrics = self.task.validate(self.model)
+        # Borrowed weights outlive a validation, and must be able to learn afterwards.
+        with torch.inference_mode() if self.company.size == 1 else torch.no_grad():
+            metrics = self.company.compute(self.task.validate)
         self.model.train()
         return {f"valid_{name}": value for name, value in metrics.items()}
 
@@ -212,7 +256,7 @@ class Trainer:
             "tokens_per_second": round(sums["count"] / sums["seconds"]),
             **validation,
         }
-        if self.watcher is not None:
+        if self.watcher is not None and self.company.leads:
             self.watcher.stepped(progress, record)
         if not validation and progress.step % self.settings.log_every:
             return
@@ -230,15 +274,22 @@ class Trainer:
         if self.device.type != "cpu":
             state["random.device"] = _device_random(self.device).get_rng_state()
         step = self.progress.step
-        checkpoints.save(self.run.checkpoint(step), self.model, self.task.files(), state, self.progress)
+        self._save(self.run.checkpoint(step), state)
         self.run.point("last", step)
         if self.progress.best_step == step:
             self.run.point("best", step)
         self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
 
+    def _save(self, folder: Path, state: dict[str, Tensor] | None = None) -> None:
+        """All give their shares, the leader writes, and nobody goes on before it is done."""
+        with self.company.collected(folder, self.model, state) as (weights, collected):
+            if self.company.leads:
+                checkpoints.save(folder, weights, self.task.files(), collected, self.progress)
+        self.company.wait()
+
     def _counts(self, step: int) -> bool:
         """Whether an uninterrupted run would have a checkpoint of this step; only those are kept and averaged."""
-        ended = step == self.progress.step and self._why_stop() not in (None, "stopped")
+        ended = step == self.progress.step and self._why_stop() is not None
         return step % self.settings.validate_every == 0 or ended
 
     def _try_average(self) -> None:
@@ -246,15 +297,15 @@ class Trainer:
         steps = [step for step in self.run.saved_steps() if self._counts(step)][-self.settings.average :]
         mean = checkpoints.average([self.run.checkpoint(step) for step in steps])
         last = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-        self.model.load_state_dict(mean)
+        pour(mean, self.model)
         metrics = self._validation()
         if self.progress.best_loss is None or metrics["valid_nll"] < self.progress.best_loss:
             self.progress = replace(self.progress, best_loss=metrics["valid_nll"])
-            checkpoints.save(self.run.checkpoint("average"), self.model, self.task.files(), progress=self.progress)
+            self._save(self.run.checkpoint("average"))
             self.run.point("best", "average")
         told = "  ".join(f"{name} {value:.6g}" for name, value in metrics.items())
         self.run.log(f"average of the checkpoints {', '.join(map(str, steps))}: {told}")
-        self.model.load_state_dict(last)
+        pour(last, self.model)
 
     @contextmanager
     def _stop_on_signals(self) -> Iterator[None]:

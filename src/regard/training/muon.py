@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.training.shards import share_like, whole
+
 Matrix = Float[Tensor, "rows columns"]
 
 ITERATION = (3.4445, -4.7750, 2.0315)  # of x, x^3 and x^5: steep at 0, and keeps what is near 1 within [0.7, 1.2]
@@ -51,9 +53,10 @@ class Muon(torch.optim.AdamW):
             state["step"] = torch.zeros(())  # not needed here, but AdamW looks for it in every state it loads
             state["momentum"] = torch.zeros_like(weight)
         gathered = state["momentum"].mul_(MOMENTUM).add_(weight.grad)
-        update = orthogonal(weight.grad.add(gathered, alpha=MOMENTUM).flatten(1))
+        update = orthogonal(whole(weight.grad.add(gathered, alpha=MOMENTUM)).flatten(1))
         weight.mul_(1 - rate * decay)
-        weight.add_(update.view_as(weight), alpha=-rate * 0.2 * max(update.shape) ** 0.5)
+        step = share_like(update.view(weight.shape), weight)
+        weight.add_(step, alpha=-rate * 0.2 * max(update.shape) ** 0.5)
         weight.grad = None
 
 

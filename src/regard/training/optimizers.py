@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from regard.errors import UsageError
 from regard.training.muon import Muon
 from regard.training.settings import Training
+from regard.training.shards import share_like
 
 Groups = list[dict[str, Any]]
 
@@ -88,7 +89,10 @@ def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
     saved = optimizer.state_dict()
     saved["state"] = {}
+    parameters = [each for group in optimizer.param_groups for each in group["params"]]
     for key, tensor in tensors.items():
         index, name = key.split(".")
+        if tensor.shape == parameters[int(index)].shape:
+            tensor = share_like(tensor, parameters[int(index)])
         saved["state"].setdefault(int(index), {})[name] = tensor
     optimizer.load_state_dict(saved)

@@ -9,16 +9,20 @@ checkpoints/     <step>/ ..., and the links `best` and `last`
 """
 
 import json
-import shutil
+import math
+import os
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from regard.errors import RegardError, UsageError
-from regard.files import explained, replace_link, write_text
+from regard import settings
+from regard.errors import RegardError, UsageError, told
+from regard.files import discard, explained, replace_link, sweep, to_disk, write_text
 
 CONFIG = "config.yaml"
+ASIDE = ".damaged"  # what the name of a checkpoint ends in that was put aside
 
 
 class Run:
@@ -34,10 +38,15 @@ class Run:
         import yaml
 
         run = cls(folder)
-        if run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
+        if run.folder.exists() and not run._is_empty():
             raise UsageError(f"{run.folder} exists already: go on with --resume, or choose another folder with --out")
+        run.sweep()
         write_text(run.folder / CONFIG, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         return run
+
+    def _is_empty(self) -> bool:
+        """Nothing is in it, or only what a run left that was killed while it wrote its very first file."""
+        return self.folder.is_dir() and all(path.match(f".{CONFIG}.*.part") for path in self.folder.iterdir())
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
@@ -46,18 +55,19 @@ class Run:
             raise UsageError(
                 f"{run.folder}: no such run folder; train one with: regard train RECIPE --out {run.folder}"
             )
-        if not (run.folder / CONFIG).is_file():
+        if not run.is_there():
             raise UsageError(f"{run.folder} is not a run folder: it has no {CONFIG}")
         return run
 
-    def config(self) -> dict[str, Any]:
-        import yaml
+    def is_there(self) -> bool:
+        return (self.folder / CONFIG).is_file()
 
+    def config(self) -> dict[str, Any]:
         path = self.folder / CONFIG
         try:
-            config = yaml.safe_load(path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise RegardError(f"{path}: cannot be read ({' '.join(str(error).split())})") from error
+            config = settings.read_yaml(path.read_text("utf-8"), str(path))
+        except (OSError, UnicodeDecodeError, UsageError) as error:
+            raise RegardError(f"{path}: cannot be read ({told(error)})") from error
         if not isinstance(config, dict):
             raise RegardError(f"{path}: holds no recipe")
         return config
@@ -72,7 +82,10 @@ class Run:
         return sorted(int(path.name) for path in self.checkpoints.iterdir() if path.name.isdecimal())
 
     def point(self, name: str, target: str | int) -> None:
-        """Let `best` or `last` be another checkpoint."""
+        """Let `best` or `last` be another checkpoint, once the curve up to it is on the disk."""
+        if self.metrics.exists():
+            with explained(self.metrics):
+                to_disk(self.metrics)
         replace_link(self.checkpoints / name, str(target))
 
     def pointed(self, name: str) -> str | None:
@@ -85,12 +98,31 @@ class Run:
         protected = {self.pointed("best"), self.pointed("last"), *map(str, newest)}
         for step in self.saved_steps():
             if str(step) not in protected:
-                shutil.rmtree(self.checkpoint(step))
+                discard(self.checkpoint(step))
+
+    def aside(self, step: int) -> Path:
+        return self.checkpoints / f"{step}{ASIDE}"
+
+    def put_aside(self, step: int) -> None:
+        """Keep a damaged checkpoint under another name: what is left of it may still be of use to somebody."""
+        aside = self.aside(step)
+        if aside.exists():
+            discard(aside)
+        with explained(aside):
+            os.replace(self.checkpoint(step), aside)
+
+    def go_back_to(self, step: int, best: int | None) -> None:
+        """Be as when the checkpoint of this step was the last: what a run does after it, it does again."""
+        self.forget_metrics_after(step)
+        self.point("last", step)
+        if best is not None:
+            self.point("best", best if self.checkpoint(best).is_dir() else step)
+        if self.checkpoint("average").is_dir():
+            discard(self.checkpoint("average"))
 
     def sweep(self) -> None:
         """Remove what a killed process left half-written."""
-        for part in self.checkpoints.glob(".*.part"):
-            shutil.rmtree(part) if part.is_dir() and not part.is_symlink() else part.unlink()
+        sweep(self.folder)
 
     def log_metrics(self, record: dict[str, Any]) -> None:
         with explained(self.metrics), open(self.metrics, "a", encoding="utf-8") as file:
@@ -99,16 +131,45 @@ class Run:
     def forget_metrics_after(self, step: int) -> None:
         """A resumed run writes the steps after its checkpoint again; its curve must not hold them twice."""
         if self.metrics.exists():
-            lines = self.metrics.read_text("utf-8").splitlines()
-            kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= step]
-            write_text(self.metrics, "".join(line + "\n" for line in kept))
+            lines = self.metrics.read_text("utf-8", errors="replace").splitlines()
+            write_text(self.metrics, "".join(line + "\n" for line in lines if _step_of(line) <= step))
 
     def read_metrics(self) -> list[dict[str, Any]]:
         if not self.metrics.exists():
             return []
-        return [json.loads(line) for line in self.metrics.read_text("utf-8").splitlines()]
+        lines = self.metrics.read_text("utf-8", errors="replace").splitlines()
+        return [json.loads(line) for line in lines if _step_of(line) < math.inf]
 
     def log(self, message: str) -> None:
         path = self.folder / "train.log"
         with explained(path), open(path, "a", encoding="utf-8") as file:
             file.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')}  {message}\n")
+
+    def tell(self, message: str) -> None:
+        """What a person should know at once, not only when reading the log."""
+        self.log(message)
+        print(f"regard: {message}", file=sys.stderr)
+
+
+class Bystander(Run):
+    """The run as seen by a process that does not lead: it reads, and leaves all writing to the one that does."""
+
+    def point(self, name: str, target: str | int) -> None: ...
+
+    def prune(self, keep: int, counts: Callable[[int], bool] = lambda step: True) -> None: ...
+
+    def sweep(self) -> None: ...
+
+    def log_metrics(self, record: dict[str, Any]) -> None: ...
+
+    def forget_metrics_after(self, step: int) -> None: ...
+
+    def log(self, message: str) -> None: ...
+
+
+def _step_of(line: str) -> float:
+    """The step a line of the metrics is about; what a killed process left of a line is about none."""
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf

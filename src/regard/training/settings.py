@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from regard.errors import UsageError
 from regard.training.schedules import check_schedule
 
+STRATEGIES = ("ddp", "fsdp")
+PRECISIONS = ("float32", "bfloat16")
+
 
 @dataclass(frozen=True)
 class Training:
@@ -12,7 +15,7 @@ class Training:
 
     steps: int = 10_000  # updates of the weights
     batch_tokens: int = 4096  # padded tokens of the longer side per batch
-    accumulate: int = 1  # batches per update; the loss is sum / count, so splitting a batch changes nothing
+    accumulate: int = 1  # pieces a batch is computed in: less memory, the same update
     optimizer: str = "adam"  # adam, adamw, muon or rmsprop
     learning_rate: float = 1e-3  # at the end of the warm-up
     betas: tuple[float, ...] = (0.9, 0.98)  # of the mean and of the squares; rmsprop: momentum and decay
@@ -31,6 +34,9 @@ class Training:
     minutes: float | None = None  # stop (and validate) after so much training time
     seed: int = 0
     device: str = "auto"  # auto, cpu, cuda or mps
+    precision: str = "float32"  # or bfloat16 for products, where the hardware has it; weights stay float32
+    recompute: bool = False  # keep less between forward and backward: less memory, a third more time
+    strategy: str = "ddp"  # under torchrun: ddp, all weights everywhere; fsdp, a share of them in each process
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "validate_every", "log_every", "keep"):
@@ -46,3 +52,6 @@ class Training:
         if self.clip_value is not None and self.clip_value <= 0:
             raise UsageError(f"training.clip_value is {self.clip_value} but must be positive; null for no clipping")
         check_schedule(self.schedule)
+        for name, choices in (("strategy", STRATEGIES), ("precision", PRECISIONS)):
+            if getattr(self, name) not in choices:
+                raise UsageError(f"training.{name} is {getattr(self, name)!r} but must be {' or '.join(choices)}")

@@ -1,0 +1,108 @@
+"""Two processes learn what one learns: every task, with all weights in both or with a share of them in each."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_recipes import sections, write_recipes
+from together import Stop
+
+from regard.recipes import load_recipe, runner
+from regard.training.checkpoints import WEIGHTS
+from regard.training.run import Run
+from regard.training.settings import STRATEGIES
+
+HERE = Path(__file__).parent
+NAMES = sorted(sections(Path()))
+BATCH_NORM = ("snail",)  # its statistics are those of a piece; see docs/models/snail.md
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every recipe trained by one process and by two, and one that was begun alone, gone on with by two."""
+    place = tmp_path_factory.mktemp("company")
+    recipes = write_recipes(place)
+    for name in sorted(recipes, key=lambda name: name == "attend-tell"):  # it starts from another one's run
+        runner.train(load_recipe(str(recipes[name])), place / "runs" / name / "alone")
+    runner.train(load_recipe(str(recipes["gpt2"])), place / "runs" / "one-two-one", watcher=Stop(2))
+    torchrun("--nproc-per-node", "2", str(HERE / "together.py"), str(place))
+    return place
+
+
+def torchrun(*arguments: str) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def curve(run: Path, name: str = "loss") -> list[tuple[int, float]]:
+    return [(record["step"], record[name]) for record in Run(run).read_metrics() if name in record]
+
+
+def assert_same_curve(found: Path, expected: Path) -> None:
+    for name in ("loss", "nll", "valid_nll"):
+        ours, theirs = curve(found, name), curve(expected, name)
+        assert [step for step, _ in ours] == [step for step, _ in theirs]
+        assert len(ours) == len({step for step, _ in ours}) > 0
+        assert [value for _, value in ours] == pytest.approx([value for _, value in theirs], abs=1e-5, rel=1e-5)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_give_the_curve_of_one(folder: Path, name: str, strategy: str) -> None:
+    assert_same_curve(folder / "runs" / name / strategy, folder / "runs" / name / "alone")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_checkpoint_of_two_processes_is_one_of_the_whole_model(folder: Path, name: str, strategy: str) -> None:
+    found, expected = (
+        load_file(Run(folder / "runs" / name / which).checkpoint("last") / WEIGHTS) for which in (strategy, "alone")
+    )
+    assert found.keys() == expected.keys()
+    for key, tensor in expected.items():
+        torch.testing.assert_close(found[key], tensor, rtol=1e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("pieces", [2, 4])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BATCH_NORM])
+def test_a_batch_in_pieces_gives_the_same_curve(folder: Path, name: str, pieces: int, tmp_path: Path) -> None:
+    recipe = load_recipe(str(folder / f"{name}.yaml"), [f"training.accumulate={pieces}"])
+    runner.train(recipe, tmp_path / "run")
+    assert_same_curve(tmp_path / "run", folder / "runs" / name / "alone")
+
+
+def test_a_run_goes_on_with_another_number_of_processes(folder: Path) -> None:
+    run = folder / "runs" / "one-two-one"
+    assert Run(run).pointed("last") == "4"
+    _, outcome = runner.resume(run)
+    assert outcome.reason == "steps"
+    assert_same_curve(run, folder / "runs" / "gpt2" / "alone")
+
+
+@pytest.mark.skipif("REGARD_KILLS" not in os.environ, reason="it can wait for long: set REGARD_KILLS=1")
+def test_a_process_that_is_killed_is_replaced_and_nothing_changes(folder: Path, tmp_path: Path) -> None:
+    torchrun(
+        *("--nproc-per-node", "2", "--max-restarts", "3", str(HERE / "fragile.py")),
+        *(str(folder / "gpt2.yaml"), str(tmp_path / "run")),
+    )
+    assert_same_curve(tmp_path / "run", folder / "runs" / "gpt2" / "ddp")
+    assert not list((tmp_path / "run").rglob("*.part"))
+
+
+def test_one_run_folder_has_one_writer(folder: Path) -> None:
+    """Each step stands in the metrics once, and the log speaks with one voice."""
+    run = folder / "runs" / "transformer" / "ddp"
+    assert [step for step, _ in curve(run)] == [1, 2, 3, 4, 5]
+    assert (run / "train.log").read_text().count("training ended") == 1
+    assert not list(run.rglob("*.part"))
+
+
+def test_stopping_one_process_stops_all_and_saves(folder: Path) -> None:
+    log = (folder / "runs" / "one-two-one" / "train.log").read_text()
+    assert "stopped, step 2" in log
+    assert "stopped, step 4" in log
