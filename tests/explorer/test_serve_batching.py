@@ -202,7 +202,7 @@ def test_an_answer_that_takes_too_long_is_504_and_nobody_works_for_it_later(load
     assert guard.running == 0
 
 
-def test_a_full_house_says_503_and_when_to_come_back(loaded: dict[str, Any]) -> None:
+def test_a_full_house_says_429_and_when_to_come_back(loaded: dict[str, Any]) -> None:
     guard = make_app({"tagger": loaded["tagger"]}, Limits(concurrent=2))
     client = TestClient(guard)
     with ThreadPoolExecutor(2) as pool:
@@ -212,6 +212,6 @@ def test_a_full_house_says_503_and_when_to_come_back(loaded: dict[str, Any]) -> 
             refused = ask(client, "tag", dict(texts="a man"))
             assert client.get("/health").status_code == 200
         assert [answer.result().status_code for answer in answers] == [200, 200]
-    assert refused.status_code == 503
+    assert refused.status_code == 429
     assert refused.headers["retry-after"] == "1"
     assert ask(client, "tag", dict(texts="a man")).status_code == 200

@@ -30,7 +30,8 @@ from regard.explorer.streaming import Stream, streamed
 from regard.explorer.verbs import VERBS, Verb
 from regard.explorer.worker import Work
 
-FAULTS = (400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 503, 504)
+FAULTS = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503, 504)
+LONGEST_PATH = 100  # characters that are repeated to a client
 
 
 def make_app(
@@ -42,7 +43,8 @@ def make_app(
     """The application around loaded runs by name; `hosts`, if given, are the only names it answers to."""
     limits, meters = limits or Limits(), Meters()
     shelf = Shelf(loaded, meters)
-    app = FastAPI(title="regard", version=__version__, docs_url=None, redoc_url=None)
+    # A redirect would have to trust the name that the client calls us by.
+    app = FastAPI(title="regard", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     guard = Guard(app, limits, meters, VERBS, key, hosts)
     app.state.shelf = shelf
 
@@ -54,7 +56,8 @@ def make_app(
 
     @app.exception_handler(HTTPException)
     async def not_found(request: Request, error: HTTPException) -> Response:
-        told = {404: f"there is no {request.url.path} here; /docs says what there is", 405: "this needs another method"}
+        path = request.scope["path"][:LONGEST_PATH]
+        told = {404: f"there is no {path} here; /docs says what there is", 405: "this needs another method"}
         headers = dict(error.headers or {})
         return Refusal(error.status_code, told.get(error.status_code, str(error.detail)), headers).response()
 
@@ -74,7 +77,7 @@ def make_app(
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        policy = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"}
         return HTMLResponse(description_page(app.openapi()), headers=policy)
 
     app.include_router(looking_routes(shelf, limits, done))
@@ -89,11 +92,7 @@ def add_verb(app: FastAPI, name: str, verb: Verb, shelf: Shelf, limits: Limits) 
 
     async def answer(request: Request) -> Response:
         over = time.monotonic() + limits.seconds
-        try:
-            async with asyncio.timeout(limits.seconds):
-                asked = await read(request, verb.asked)
-        except TimeoutError:
-            raise Refusal(408, f"the body did not arrive within {limits.seconds:g} s") from None
+        asked = await read(request, verb.asked)
         served = shelf.find(asked.model, name)
         if isinstance(asked, Generate) and asked.stream:
             stream = Stream()

@@ -1,8 +1,10 @@
-"""What stands before the application: who may come in, how much they may bring, and when the house is full or closing.
+"""What stands before the application: who may come in, how much they may bring and how long that may take, and when the
+house is full or closing.
 
 Nothing of a request's body is read before it has passed here.
 """
 
+import asyncio
 import hmac
 import time
 from collections.abc import Collection
@@ -11,12 +13,19 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from regard.explorer.limits import MEGABYTE, Limits
+from regard.explorer.limits import BODY_SECONDS, MEGABYTE, Limits
 from regard.explorer.meters import Meters
-from regard.explorer.refusals import Refusal, busy
+from regard.explorer.refusals import Refusal, later
 
 LOCAL = frozenset(["localhost", "127.0.0.1", "::1"])
 HEALTH, METRICS, API = "/health", "/metrics", "/v1/"
+SAFE = {  # unless an answer says it better
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
 
 
 class Guard:
@@ -52,7 +61,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
-                headers["X-Content-Type-Options"] = "nosniff"
+                for name, value in SAFE.items():
+                    headers.setdefault(name, value)
                 if self.draining:
                     headers["Connection"] = "close"
                 if path.startswith(API):
@@ -60,6 +70,8 @@ class Guard:
             await send(message)
 
         counts = scope["method"] == "POST"
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # the server leaves the body out
         try:
             self.check(path, Headers(scope=scope), counts)
         except Refusal as refusal:
@@ -79,13 +91,15 @@ class Guard:
         """Refuse what is not to be let in."""
         if self.hosts is not None and host_of(headers) not in self.hosts:
             raise Refusal(403, "this server answers to localhost only; serve with --api-key-file to use another name")
+        if self.hosts is not None and "origin" in headers and named(headers["origin"]) not in self.hosts:
+            raise Refusal(403, "this server answers to its own page only, not to a page from elsewhere")
         if self.key is not None and path.startswith((API, METRICS)) and not self.knows(headers):
             asks = {"WWW-Authenticate": "Bearer"}
             raise Refusal(401, "the API key is missing or wrong; send Authorization: Bearer KEY", asks)
         if self.draining and path != METRICS:
-            raise busy("the server is about to stop; ask again in a moment")
+            raise later(503, "the server is about to stop")
         if counts and self.running >= self.limits.concurrent:
-            raise busy(f"{self.running} requests are in work already; ask again in a moment")
+            raise later(429, f"{self.running} requests are in work already")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > self.limits.body:
             raise self.too_large()
@@ -93,18 +107,26 @@ class Guard:
     def knows(self, headers: Headers) -> bool:
         said = headers.get("authorization", "")
         key = said[7:] if said[:7].lower() == "bearer " else headers.get("x-api-key", "")
-        return hmac.compare_digest(key.strip().encode("utf-8"), (self.key or "").encode("utf-8"))
+        sent = key.strip(" \t").encode("latin-1")  # the very bytes: that is how headers are read
+        return hmac.compare_digest(sent, (self.key or "").encode("utf-8"))
 
     def measured(self, receive: Receive) -> Receive:
-        """The same, for bodies that do not say how long they are."""
-        total = 0
+        """The same, for bodies that do not say how long they are, or take their time."""
+        total, is_whole = 0, False
+        seconds = min(BODY_SECONDS, self.limits.seconds)
+        over = asyncio.get_running_loop().time() + seconds
 
         async def counting() -> Message:
-            nonlocal total
-            message = await receive()
+            nonlocal total, is_whole
+            try:
+                async with asyncio.timeout_at(None if is_whole else over):
+                    message = await receive()
+            except TimeoutError:
+                raise Refusal(408, f"the body did not arrive within {seconds:g} s") from None
             total += len(message.get("body", b""))
             if total > self.limits.body:
                 raise self.too_large()
+            is_whole = not message.get("more_body", False)
             return message
 
         return counting
@@ -115,7 +137,11 @@ class Guard:
 
 def host_of(headers: Headers) -> str:
     """The name a client thinks we have, without the port."""
+    return named(f"//{headers.get('host', '')}")
+
+
+def named(address: str) -> str:
     try:
-        return (urlsplit(f"//{headers.get('host', '')}").hostname or "").lower()
+        return (urlsplit(address).hostname or "").lower()
     except ValueError:
         return ""

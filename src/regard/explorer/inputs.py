@@ -16,9 +16,11 @@ def reads_pictures(loaded: Any) -> bool:
 
 
 def texts(
-    loaded: Any, given: Sequence[str], limits: Limits, place: str = "texts", empty: bool = False
+    loaded: Any, given: Sequence[str], limits: Limits, place: str = "texts", empty: bool = False, beside: int = 0
 ) -> tuple[list[str], int]:
-    """The texts and how many tokens they have; too many are refused, and so are texts without a character."""
+    """The texts and how many tokens they have; too many are refused, and so are texts without a character.
+
+    `beside` are the tokens that were counted already."""
     if not empty:
         for number, text in enumerate(given):
             if not text.strip():
@@ -27,8 +29,10 @@ def texts(
     if characters > most:
         raise Refusal(413, f"{place} have {characters:,} characters, but at most {most:,} are read; send less at once")
     count = sum(max(1, len(loaded.tokenizer.encode(text))) for text in given)
-    if count > limits.tokens:
-        raise Refusal(413, f"{place} have {count:,} tokens, but at most {limits.tokens:,} are read; send less at once")
+    if count + beside > limits.tokens:
+        raise Refusal(
+            413, f"{place} have {count + beside:,} tokens, but at most {limits.tokens:,} are read; send less at once"
+        )
     return list(given), count
 
 

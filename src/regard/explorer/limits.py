@@ -13,6 +13,8 @@ CHARACTERS_PER_TOKEN = 32  # a text with more characters than so many tokens cou
 BEAMS = 32
 CELLS = 1 << 20  # attention weights in one reply
 CELLS_COMPUTED = 1 << 26  # attention weights computed for one reply: 256 MB
+MADE = 32  # tokens made for one request, all its texts and beams together, in multiples of `Limits.tokens`
+BODY_SECONDS = 20.0  # until a body is there
 
 
 @dataclass(frozen=True)

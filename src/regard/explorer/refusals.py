@@ -5,6 +5,8 @@
 A sentence names the value and the remedy, and never a file of this machine.
 """
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,11 +26,19 @@ TYPES = {
     413: "too_large",
     415: "unsupported_media_type",
     422: "invalid",
+    429: "busy",
     499: "client_left",
     500: "internal",
     503: "unavailable",
     504: "timeout",
 }
+
+
+LONGEST = 1000  # characters of a sentence, which may quote what was sent
+# A place in this machine's files: at least two names with slashes before them, or a drive.
+PLACE = re.compile(r"(?<![\w.:/\\])(?:(?:/[^\s/:'\"]+){2,}/?|[A-Za-z]:\\[^\s:'\"]+)")
+
+log = logging.getLogger("uvicorn.error")
 
 
 class Fault(BaseModel):
@@ -47,7 +57,9 @@ class Refusal(Exception):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
         super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
+        told = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
+        self.message = told.encode("utf-8", "replace").decode("utf-8")  # a form may hold half a surrogate pair
+        self.status, self.headers = status, dict(headers or {})
 
     def fault(self) -> dict[str, Any]:
         kind = TYPES.get(self.status, "refused")
@@ -57,8 +69,8 @@ class Refusal(Exception):
         return JSONResponse(self.fault(), self.status, self.headers)
 
 
-def busy(message: str) -> Refusal:
-    return Refusal(503, message, {"Retry-After": "1"})
+def later(status: int, message: str) -> Refusal:
+    return Refusal(status, f"{message}; ask again in a moment", {"Retry-After": "1"})
 
 
 def explained(error: BaseException) -> Refusal:
@@ -66,12 +78,20 @@ def explained(error: BaseException) -> Refusal:
     if isinstance(error, Refusal):
         return error
     if isinstance(error, RegardError):
-        return Refusal(422, str(error))
+        told = without_places(str(error))
+        if told != str(error):
+            log.warning("a client heard %r instead of %r", told, str(error))
+        return Refusal(422, told)
     if isinstance(error, ValidationError):
         return _first_fault(error)
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return Refusal(413, "there is not enough memory for a request of this size; send less at once")
     return Refusal(500, "something went wrong in here; the log of the server says what")
+
+
+def without_places(message: str) -> str:
+    """A sentence that may have been made for whoever runs the server, for everybody else."""
+    return PLACE.sub("(a file here)", message)
 
 
 def _first_fault(error: ValidationError) -> Refusal:

@@ -36,7 +36,9 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    model: str | None = Field(default=None, description="Its name in /v1/models; needed when several are served.")
+    model: str | None = Field(
+        default=None, max_length=500, description="Its name in /v1/models; needed when several are served."
+    )
 
     def options(self, *without: str) -> dict[str, Any]:
         """What is given beside the model and these fields."""

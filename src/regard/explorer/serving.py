@@ -4,16 +4,18 @@ SIGTERM and Ctrl-C let running requests finish while new ones hear 503; then the
 signal ends it at once.
 """
 
+import os
 import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from regard.errors import RegardError, UsageError
 from regard.explorer.limits import Limits
 
 LONGEST_KEY = 4096  # bytes of the file
+SHORTEST_KEY = 8  # characters
+KEY = "REGARD_API_KEY"  # the environment may hold it, too
 
 
 def serve(
@@ -28,31 +30,15 @@ def serve(
     try:
         import fastapi  # noqa: F401
         import python_multipart  # noqa: F401
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError as error:
         raise UsageError("serving needs FastAPI and uvicorn: pip install 'regard[serve]'") from error
     from regard.explorer.app import make_app
-    from regard.explorer.guard import LOCAL, Guard
+    from regard.explorer.guard import LOCAL
     from regard.explorer.served import load_all
+    from regard.explorer.server import Server
 
-    class Server(uvicorn.Server):
-        """One that says 503 to new requests while the last ones finish."""
-
-        def __init__(self, config: uvicorn.Config, guard: Guard):
-            super().__init__(config)
-            self.guard = guard
-
-        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            if self.guard.draining:
-                self.should_exit = self.force_exit = True
-            self.guard.draining = True
-
-        async def on_tick(self, counter: int) -> bool:
-            if self.guard.draining and not self.guard.running:
-                self.should_exit = True
-            return await super().on_tick(counter)
-
-    key = None if key_file is None else read_key(key_file)
+    key = the_key(key_file)
     listening = listen(host, port)
     with listening:
         loaded = load_all(runs)
@@ -64,9 +50,19 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         place = f"http://{shown}:{listening.getsockname()[1]}"
         print(f"serving {', '.join(loaded)} on {place}; Ctrl-C ends it", flush=True)
-        config = uvicorn.Config(guard, log_level="warning", access_log=False, server_header=False, lifespan="off")
-        config.timeout_graceful_shutdown = 5
-        Server(config, guard).run(sockets=[listening])
+        Server(guard).run(sockets=[listening])
+
+
+def the_key(path: str | None) -> str | None:
+    """The key of the file, or else of the environment, or none."""
+    if path is not None:
+        return read_key(path)
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        return None
+    if len(key) < SHORTEST_KEY:
+        raise UsageError(f"{KEY} must hold a key of at least {SHORTEST_KEY} characters")
+    return key
 
 
 def read_key(path: str) -> str:
@@ -78,8 +74,10 @@ def read_key(path: str) -> str:
         raise UsageError(f"--api-key-file {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"--api-key-file {path}: the key is not UTF-8 text") from error
-    if len(line) < 8:
-        raise UsageError(f"--api-key-file {Path(path)}: the first line must hold a key of at least 8 characters")
+    if len(line) < SHORTEST_KEY:
+        raise UsageError(
+            f"--api-key-file {Path(path)}: the first line must hold a key of at least {SHORTEST_KEY} characters"
+        )
     return line
 
 

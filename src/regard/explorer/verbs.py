@@ -13,7 +13,7 @@ from regard.attention import attentions
 from regard.explorer import schemas
 from regard.explorer.attention import LOOKERS, attention
 from regard.explorer.inputs import pictures, reads_pictures, same_number, texts
-from regard.explorer.limits import Limits
+from regard.explorer.limits import MADE, Limits
 from regard.explorer.reading import decoded
 from regard.explorer.refusals import Refusal
 from regard.explorer.schemas import Asked, Decoded
@@ -21,7 +21,7 @@ from regard.explorer.worker import Work
 from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
-from regard.tasks.language_verbs import LanguageModel
+from regard.tasks.language_verbs import NEW_TOKENS, LanguageModel
 from regard.tasks.mask_filler import MaskFiller, TextEmbedder
 from regard.tasks.matcher import Matcher
 from regard.tasks.tagger import Tagger
@@ -111,7 +111,7 @@ def classify(classifier: Classifier | ImageClassifier, asked: schemas.Classify, 
     if asked.second_texts is not None:
         if isinstance(classifier, ImageClassifier) or classifier.frame is None:
             raise Refusal(422, "this model does not classify pairs; leave second_texts out")
-        seconds, more = texts(classifier, asked.second_texts, limits, place="second_texts")
+        seconds, more = texts(classifier, asked.second_texts, limits, place="second_texts", beside=cost)
         items, cost = list(zip(items, same_number(items, seconds), strict=True)), cost + more
     return Work(call, items, cost, key)
 
@@ -180,14 +180,26 @@ def seen(loaded: Any, contents: list[bytes]) -> list[Any]:
     return [decoded(content, loaded.preprocessing.channels) for content in contents]
 
 
-def search_options(loaded: Any, asked: Decoded, limits: Limits, *without: str) -> dict[str, Any]:
-    """What the verb is called with; several hypotheses need as many beams."""
-    options = asked.options(*without)
+def search_options(loaded: Any, asked: Decoded, limits: Limits, given: str, *without: str) -> dict[str, Any]:
+    """What the verb is called with beside what is `given`; several hypotheses need as many beams."""
+    options = asked.options(given, *without)
     if asked.max_new_tokens is not None and asked.max_new_tokens > limits.tokens:
         raise Refusal(413, f"max_new_tokens is {asked.max_new_tokens} but at most {limits.tokens} are made here")
     if asked.num_return_sequences > 1 and not samples(loaded, asked):
         options["num_beams"] = max(asked.num_return_sequences, asked.num_beams or loaded.decoding.num_beams)
+    check_made(loaded, asked, limits, len(getattr(asked, given)), options.get("num_beams", loaded.decoding.num_beams))
     return options
+
+
+def check_made(loaded: Any, asked: Decoded, limits: Limits, count: int, beams: int) -> None:
+    """Refuse what would fill the memory on the way, however short the texts are."""
+    default = NEW_TOKENS if isinstance(loaded, LanguageModel) else 0  # a translation ends with its source
+    tokens = asked.max_new_tokens or loaded.decoding.max_new_tokens or default
+    each = asked.num_return_sequences if samples(loaded, asked) else beams
+    made, most = count * each * tokens, MADE * limits.tokens
+    if made > most:
+        told = f"{count} texts with {each} beams of {tokens} tokens each are {made:,} tokens"
+        raise Refusal(413, f"{told}, but at most {most:,} are made at once; ask for less")
 
 
 def samples(loaded: Any, asked: Decoded) -> bool:
