@@ -10,16 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from starlette.testclient import TestClient
 
+from explorer.conftest import paused
 from explorer.tiny_models import captioner, encoded
 from regard import families
 from regard.attention import record
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
 from regard.explorer.app import make_app
+from regard.explorer.guard import Guard
 from regard.explorer.kept import pooled
-from regard.explorer.looking import Sessions
+from regard.explorer.looking import Session, Sessions
+from regard.explorer.looking_kinds import subject_of
+from regard.explorer.looking_subjects import Input, forgetting
 from regard.inspect import (
     flow,
     gradient_weighted,
@@ -144,6 +149,18 @@ def test_what_a_translator_says_is_what_is_looked_at(client: TestClient, loaded:
     second = Looking(client, model="translator", text=TEXT, hypothesis=1).told
     assert (second["said"], second["score"]) == (best.nbest[1].text, best.nbest[1].score)
     assert Looking(client, model="translator", text=TEXT, target="a man").told["said"] == "a man"
+
+
+def test_rows_come_with_their_neighbours_and_do_not_wait_for_the_model(guard: Guard, client: TestClient) -> None:
+    looking = Looking(client, model="language", text="the cat", more=4)
+    name = looking.told["attentions"][0]["name"]
+    weights = looking.weights(name)[2]
+    with paused(guard, "language"):  # somebody else's long generation
+        several = looking.reply("row", attention=name, head=2, query=3, count=4).content
+        last = looking.reply("row", attention=name, head=2, query=len(weights) - 2, count=16).content
+    np.testing.assert_allclose(np.frombuffer(several, "<f4").reshape(4, -1), weights[3:7], atol=1e-6)
+    np.testing.assert_allclose(np.frombuffer(last, "<f4").reshape(2, -1), weights[-2:], atol=1e-6)
+    assert looking.reply("row", attention=name, head=2, query=0, count=17).status_code == 422
 
 
 def test_a_language_model_goes_on_as_it_generates(client: TestClient, loaded: dict[str, Any]) -> None:
@@ -416,6 +433,23 @@ def test_a_query_among_a_few_examples_says_which_it_attended_to(client: TestClie
     assert other.told["session"] != looking.told["session"]
 
 
+def test_examples_of_ones_own_take_the_place_of_the_letters(client: TestClient, loaded: dict[str, Any]) -> None:
+    given = {"cat": [encoded(1), encoded(2)], "dog": [encoded(3)]}
+    looking = Looking(client, model="matcher", image=encoded(4), examples=given)
+    assert looking.told["labels"] == {"names": ["cat", "dog"], "most": 3, "own": True}
+    shown = {label: [opened(each) for each in own] for label, own in given.items()}
+    (known,) = loaded["matcher"].match(shown, opened(encoded(4)))
+    assert looking.told["said"] == known.label
+    weights = json.loads(looking.reply("export", format="json").content)["weights"]["examples"]
+    np.testing.assert_allclose(weights, known.attention.weights, atol=1e-6)
+    letters = Looking(client, model="matcher").told["labels"]
+    assert letters == {"names": ["letter 1", "letter 2", "letter 3"], "most": 3, "own": False}
+
+
+def opened(picture: str) -> Image.Image:
+    return Image.open(io.BytesIO(base64.b64decode(picture))).convert("RGB")
+
+
 def test_the_mix_of_elmo_is_a_softmax_of_its_layers(older: TestClient, mixing: Tagger) -> None:
     looking = Looking(older, model="tagger", text="the cat sat")
     told = looking.ask("mix")
@@ -527,6 +561,61 @@ def test_sessions_that_do_not_fit_are_let_go() -> None:
     assert [each for each in "abcd" if sessions.get(each)] == ["d"]  # the last stays, however large
 
 
+def test_room_is_made_before_a_long_text_is_run() -> None:
+    class Kept:
+        def __init__(self, name: str, count: int):
+            self.name, self.bytes = name, count
+
+    sessions = Sessions(budget=10)
+    for name in "abc":
+        sessions.add("model", Kept(name, 3))  # type: ignore[arg-type]
+    sessions.make_room(6)
+    assert [each for each in "abc" if sessions.get(each)] == ["c"]
+    sessions.make_room(60)
+    assert not any(sessions.get(each) for each in "abc")
+
+
+def test_what_a_session_keeps_is_counted(loaded: dict[str, Any]) -> None:
+    language = loaded["language"]
+    session = Session("any", subject_of(language, Input(text="the cat", more=4)))
+    tokens, size = session.attentions["layers.0.self_attention"].queries, language.model.config.size
+    kept = 2 * 3 * tokens * size * 4  # two layers: queries, keys and values in four bytes each
+    assert session.bytes == kept
+    session.attention("layers.0.self_attention").survey(0)
+    assert session.bytes > kept + tokens**2
+
+
+def test_a_pass_that_nobody_goes_on_from_remembers_nothing(loaded: dict[str, Any]) -> None:
+    model, tokens = loaded["language"].model, torch.arange(5, 15)[None]
+    with torch.inference_mode():
+        states, past = model.read(tokens)
+        with forgetting(model):
+            same, empty = model.read(tokens)
+        again, _ = model.read(tokens[:, -1:], model.read(tokens[:, :-1])[1])  # afterwards all is as ever
+    assert torch.equal(states, same)
+    assert [len(memory) for memory in past.memories] == [10, 10]
+    assert [len(memory) for memory in empty.memories] == [0, 0]
+    torch.testing.assert_close(again[:, -1], states[:, -1])
+
+
+def test_of_a_long_text_logits_are_computed_some_at_a_time(
+    client: TestClient, loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("regard.explorer.looking_subjects.LOGITS_AT_ONCE", 3)
+    monkeypatch.setattr("regard.explorer.looking_subjects.LONGEST_SEARCHED", 5)
+    monkeypatch.setattr("regard.explorer.looking_answers.LONGEST_SEARCHED", 5)
+    looking = Looking(client, model="language", text="the dog", more=3)
+    tokens = torch.tensor([[*loaded["language"].begin("the dog").tokens[:1], *looking.told["tokens"]["ids"]]])
+    with torch.inference_mode():
+        chances = loaded["language"].model(tokens)[0, :-1].log_softmax(-1)
+    said = [float(row[token]) for row, token in zip(chances, looking.told["tokens"]["ids"], strict=True)]
+    told = looking.ask("whatif", off={looking.told["attentions"][0]["name"]: [0]})
+    np.testing.assert_allclose(told["before"]["said"], said, atol=1e-4)
+    assert not {"beam", "lens"} & set(looking.told["views"])
+    for what in ("beam", "lens"):
+        assert "at most 5 tokens" in looking.reply(what).json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("what", "given", "status"),
     [
@@ -561,6 +650,10 @@ def test_what_is_not_there_is_refused(client: TestClient, what: str, given: dict
         ({"model": "filler", "image": encoded()}, 422),
         ({"model": "vision", "text": "a"}, 422),
         ({"model": "vision", "image": "not a picture"}, 422),
+        ({"model": "vision", "examples": {"cat": [encoded(1)], "dog": [encoded(2)]}}, 422),
+        ({"model": "matcher", "examples": {"cat": [encoded(1)]}}, 422),
+        ({"model": "matcher", "examples": {str(label): [encoded(1)] for label in range(4)}}, 422),
+        ({"model": "matcher", "examples": {"cat": ["no picture"], "dog": [encoded(2)]}}, 422),
         ({"model": "translator", "text": TEXT, "hypothesis": 9}, 422),
         ({"model": "translator", "text": TEXT, "forced": [100000]}, 422),
         ({"model": "language", "text": "a" * 60}, 422),

@@ -13,7 +13,7 @@ import pytest
 import torch
 import uvicorn
 
-from explorer.tiny_models import captioner, documents, encoder, language_model, matcher, pictures, translator
+from explorer.tiny_models import captioner, documents, encoder, file, language_model, matcher, pictures, translator
 from regard import families
 from regard.explorer.app import make_app
 from regard.explorer.serving import listen
@@ -28,6 +28,7 @@ CHROMIUM = shutil.which("chromium")
 PATIENCE = 60  # seconds, for machines that are busy with other things
 LONG = 4000  # tokens
 ANSWERED = 200  # milliseconds
+READOUT = "document.getElementById('readout').textContent"
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +256,40 @@ def test_the_page_addresses_a_memory_as_the_model_does(visit: Visit) -> None:
     assert page.inner_text("#addressed").startswith("✓ matches the model")
 
 
+def test_a_link_brings_back_the_time_and_the_head_of_a_memory(visit: Visit) -> None:
+    page = visit("model=memory&text=copy:3&time=4&reader=1&gate=0")
+    soon(lambda: page.locator("#addressed").count())
+    assert (page.input_value("#story-query"), page.input_value("#story-head")) == ("4", "1")
+    assert page.inner_text("#addressed").startswith("Most at cell")
+    page.select_option("#story-query", index=2)
+    soon(lambda: "time=2" in page.evaluate("location.hash"))
+    left = page.evaluate("location.hash")
+    assert "reader=1" in left
+    assert "gate=" not in left  # another time has wishes of its own
+    again = visit(left.removeprefix("#"))
+    soon(lambda: again.locator("#addressed").count())
+    assert (again.input_value("#story-query"), again.input_value("#story-head")) == ("2", "1")
+
+
+def test_examples_of_ones_own_are_compared_with(visit: Visit, tmp_path: Path) -> None:
+    page = visit("model=matcher")
+    assert page.inner_text("#answer").startswith("letter ")
+    page.click("#examples-field summary")
+    for label, name in enumerate(("oak", "fir")):
+        (tmp_path / f"{name}.png").write_bytes(file(label))
+        page.fill(f"#label-{label}", name)
+        page.set_input_files(f"#examples-{label}", tmp_path / f"{name}.png")
+        soon(lambda label=label: page.locator(".example-line").nth(label).inner_text().endswith("1 given"))
+    page.click("#run")
+    idle(page)
+    assert page.inner_text("#answer") in ("oak", "fir")
+    page.click("#more-labels")
+    assert page.locator("#more-labels").is_disabled()  # the model tells three apart
+    page.click("#letters")
+    idle(page)
+    assert page.inner_text("#answer").startswith("letter ")
+
+
 @pytest.fixture(scope="module")
 def far(browser: Any, address: str) -> Iterator[Any]:
     """A page with a text of 4,000 tokens."""
@@ -270,6 +305,22 @@ def far(browser: Any, address: str) -> Iterator[Any]:
     yield page
     assert page.evaluate("document.documentElement.dataset.errors ?? ''") == ""
     page.close()
+
+
+def test_a_row_of_a_long_text_comes_with_its_neighbours(far: Any) -> None:
+    asked: list[dict[str, Any]] = []
+    far.on("request", lambda sent: asked.append(sent.post_data_json) if sent.url.endswith("/look/row") else None)
+    box = far.locator(".far").bounding_box()
+    far.mouse.move(box["x"] + 20, box["y"] + box["height"] / 2)
+    soon(lambda: "→" in far.inner_text("#readout"))
+    far.focus("#drawing")
+    for _ in range(12):
+        before = far.inner_text("#readout")
+        far.keyboard.press("ArrowDown")
+        soon(lambda before=before: far.inner_text("#readout") != before)
+    far.keyboard.press("Escape")
+    assert 1 <= len(asked) <= 4  # blocks of sixteen rows, where twelve rows and their neighbours lie
+    assert {each["count"] for each in asked} == {16}
 
 
 def test_a_long_text_is_looked_at_through_tiles(far: Any) -> None:
@@ -296,8 +347,10 @@ def test_a_long_text_answers_at_once(far: Any) -> None:
     for row in range(4):
         move = f"{{ clientX: {box['x'] + 9}, clientY: {box['y'] + 100 + 50 * row}, bubbles: true }}"
         act = f"document.querySelector('.far').dispatchEvent(new PointerEvent('pointermove', {move}))"
-        times.append(milliseconds(far, act, "document.getElementById('readout').textContent"))
+        times.append(milliseconds(far, act, READOUT))
     assert min(times) < ANSWERED
+    act = "document.dispatchEvent(new KeyboardEvent('keydown', { key: 'ArrowDown', bubbles: true }))"
+    assert max(milliseconds(far, act, READOUT) for _ in range(4)) < ANSWERED  # the next rows are there already
 
 
 def milliseconds(page: Any, act: str, seen: str) -> float:

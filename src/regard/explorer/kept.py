@@ -9,9 +9,12 @@ them all. Queries and keys are small. They stay, inside the `Attended` values th
 exact weights for the head and the rows that are asked for: a row, a tile of 256 x 256 cells, a thumbnail.
 
 A tile of level n shows 2^n x 2^n weights as one cell, by their maximum: a mean would wash out the spikes one looks for.
+A head is read once (`Survey`), from its first row to its last, for its margins and for every level at which the whole
+of it is a small picture; of the finer levels, one band of tiles at a time is. What was read last stays.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +35,8 @@ TILE = 256  # cells of a side
 THUMBNAIL = 32
 SAMPLED_ROWS = 64  # of longer inputs, a thumbnail and its statistics read this many, evenly spread
 AT_ONCE = 1 << 22  # weights computed at once: 16 MB
+WHOLE = 1024  # cells of a side up to which a level is kept as a whole
+MOST_READ = 32  # surveys and bands that stay, of all attentions together: at most 1.4 MB each
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,73 @@ class Call:
     weights_of: WeightsOf
 
 
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The largest of every block of weights, as bytes; and the first column once more, as if the first key got none."""
+
+    every: UInt8[ndarray, "rows columns"]
+    rest: UInt8[ndarray, " rows"]
+
+    @classmethod
+    def of(cls, weights: Float[ndarray, "1 rows keys"], side: int) -> "Cells":
+        first = weights[:, :, :side].copy()
+        first[:, :, 0] = 0
+        return cls(as_bytes(pooled(weights, side, side)[0]), as_bytes(pooled(first, side, side)[0, :, 0]))
+
+    @classmethod
+    def below_each_other(cls, parts: list["Cells"]) -> "Cells":
+        return cls(np.concatenate([part.every for part in parts]), np.concatenate([part.rest for part in parts]))
+
+    def halved(self) -> "Cells":
+        """The level above: a cell is the largest of two times two."""
+        rest = np.maximum(self.rest, self.every[:, 1]) if self.every.shape[1] > 1 else self.rest
+        return Cells(halves(halves(self.every, 0), 1), halves(rest, 0))
+
+    def shown(self, apart: bool) -> UInt8[ndarray, "rows columns"]:
+        if not apart:
+            return self.every
+        cells = self.every.copy()
+        cells[:, 0] = self.rest
+        return cells
+
+    @property
+    def bytes(self) -> int:
+        return self.every.nbytes + self.rest.nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """One head, read from its first row to its last."""
+
+    first: Float[ndarray, " queries"]  # what each query pays to the first key,
+    paid: Float[ndarray, " queries"]  # and in all
+    received: Float[ndarray, " keys"]  # what each key receives in all
+    levels: tuple[Cells, ...]  # from the finest that is kept as a whole to a single cell
+
+    @property
+    def bytes(self) -> int:
+        margins = self.first.nbytes + self.paid.nbytes + self.received.nbytes
+        return margins + sum(cells.bytes for cells in self.levels)
+
+
+class Reads:
+    """What was read last, so that it is not read again; one thread asks."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[Hashable, Any] = OrderedDict()
+        self.bytes = 0
+
+    def once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        if name not in self._made:
+            self._made[name] = make()
+            self.bytes += self._made[name].bytes
+        self._made.move_to_end(name)
+        while len(self._made) > MOST_READ:
+            _, oldest = self._made.popitem(last=False)
+            self.bytes -= oldest.bytes
+        return self._made[name]
+
+
 @dataclass
 class KeptAttention:
     """Everything one attention module did in the pass, as one matrix per head; the batch has one row."""
@@ -51,6 +123,7 @@ class KeptAttention:
     heads: int
     has_heads: bool
     calls: list[Call] = field(default_factory=list)
+    reads: Reads = field(default_factory=Reads, repr=False)  # shared by the attentions of a pass
 
     @property
     def queries(self) -> int:
@@ -86,41 +159,57 @@ class KeptAttention:
         """Square roots of weights, 255 for 1, of the cells [row * 256, ...) x [column * 256, ...) of a level; if the
         first key stands apart, it is nothing here."""
         side = 1 << max(0, level)
-        rows = range(row * TILE * side, min(self.queries, (row + 1) * TILE * side))
-        columns = slice(column * TILE * side, min(self.keys, (column + 1) * TILE * side))
-        if level < 0 or not rows or columns.start >= self.keys or row < 0 or column < 0:
+        there = 0 <= row * TILE * side < self.queries and 0 <= column * TILE * side < self.keys
+        if level < 0 or not there:
             raise UsageError(f"{self.name} is {self.queries} x {self.keys}: level {level} has no tile {row}, {column}")
-        return as_bytes(self.coarse(head, side, rows, columns, apart))
+        columns = slice(column * TILE, (column + 1) * TILE)
+        if level < self.finest:
+            return self._band(head, level, row).shown(apart)[:, columns]
+        levels = self.survey(head).levels
+        cells = levels[min(level - self.finest, len(levels) - 1)]
+        return cells.shown(apart)[row * TILE : (row + 1) * TILE, columns]
 
-    def coarse(
-        self, head: int, side: int, rows: range, columns: slice = slice(None), apart: bool = False
-    ) -> Float[ndarray, "rows columns"]:
-        """The largest of every `side` x `side` weights of one head."""
-        return np.concatenate(
-            [pooled(part[:, :, columns], side, side)[0] for part in self._in_parts(head, rows, side, apart)]
-        )
+    @property
+    def finest(self) -> int:
+        """The finest level that is kept as a whole: its sides have at most 1,024 cells."""
+        return ((max(self.queries, self.keys) - 1) // WHOLE).bit_length()
 
-    def margins(
-        self, head: int
-    ) -> tuple[Float[ndarray, " queries"], Float[ndarray, " queries"], Float[ndarray, " keys"]]:
-        """What each query pays to the first key, what it pays in all, and what each key receives in all."""
-        first, paid, received = [], [], np.zeros(self.keys, dtype=np.float32)
-        for (part,) in self._in_parts(head, range(self.queries)):
-            first.append(part[:, 0])
-            paid.append(part.sum(-1))
-            received += part.sum(0)
-        return np.concatenate(first), np.concatenate(paid), received
+    def survey(self, head: int) -> Survey:
+        return self.reads.once((self.name, head), lambda: self._surveyed(head))
 
-    def _in_parts(
-        self, head: int, rows: range, side: int = 1, apart: bool = False
-    ) -> Iterator[Float[ndarray, "1 rows keys"]]:
+    def _surveyed(self, head: int) -> Survey:
+        side = 1 << self.finest
+        first, paid, received, parts = [], [], np.zeros(self.keys, dtype=np.float32), []
+        for part in self._in_parts(head, range(self.queries), side):
+            first.append(part[0, :, 0].copy())  # or all of the part would stay with it
+            paid.append(part[0].sum(-1))
+            received += part[0].sum(0)
+            parts.append(Cells.of(part, side))
+        levels = [Cells.below_each_other(parts)]
+        while levels[-1].every.size > 1:
+            levels.append(levels[-1].halved())
+        return Survey(np.concatenate(first), np.concatenate(paid), received, tuple(levels))
+
+    def _band(self, head: int, level: int, row: int) -> Cells:
+        """All tiles of a level that are beside each other: whoever wants one has computed the others."""
+        side = 1 << level
+        rows = range(row * TILE * side, min(self.queries, (row + 1) * TILE * side))
+
+        def read() -> Cells:
+            return Cells.below_each_other([Cells.of(part, side) for part in self._in_parts(head, rows, side)])
+
+        return self.reads.once((self.name, head, level, row), read)
+
+    def coarse(self, head: int, side: int) -> Float[ndarray, "rows columns"]:
+        """The largest of every `side` x `side` weights of one head, as they are."""
+        parts = self._in_parts(head, range(self.queries), side)
+        return np.concatenate([pooled(part, side, side)[0] for part in parts])
+
+    def _in_parts(self, head: int, rows: range, side: int) -> Iterator[Float[ndarray, "1 rows keys"]]:
         """Rows of one head, whole blocks of `side`, as many as may be computed at once."""
         at_once = side * max(1, AT_ONCE // (self.keys * side))
         for start in range(0, len(rows), at_once):
-            part = self.rows(rows[start : start + at_once], head)
-            if apart:
-                part[:, :, 0] = 0
-            yield part
+            yield self.rows(rows[start : start + at_once], head)
 
     def thumbnails(self) -> tuple[UInt8[ndarray, "heads rows columns"], dict[str, list[float]], int]:
         """A small picture of every head, what can be said of each in a number, and how many rows were read."""
@@ -134,8 +223,8 @@ class KeptAttention:
 class Kept(Mapping[str, KeptAttention]):
     """The attentions of a pass by name, in the order of the model's definition."""
 
-    def __init__(self, attentions: dict[str, KeptAttention]):
-        self._attentions = attentions
+    def __init__(self, attentions: dict[str, KeptAttention], reads: Reads):
+        self._attentions, self.reads = attentions, reads
 
     def __getitem__(self, name: str) -> KeptAttention:
         if name not in self._attentions:
@@ -152,14 +241,14 @@ class Kept(Mapping[str, KeptAttention]):
 @contextmanager
 def keep(model: nn.Module, layers: Any = None) -> Iterator[Kept]:
     """Keep what the attentions of a model return inside the `with` block, for a batch of one."""
-    chosen = choose_attentions(model, layers)
+    chosen, reads = choose_attentions(model, layers), Reads()
     kept = {
-        name: KeptAttention(name, getattr(module, "heads", 1), isinstance(module, MultiHeadAttention))
+        name: KeptAttention(name, getattr(module, "heads", 1), isinstance(module, MultiHeadAttention), reads=reads)
         for name, module in chosen
     }
     handles = [module.register_forward_hook(_keeper(kept[name])) for name, module in chosen]
     try:
-        yield Kept(kept)
+        yield Kept(kept, reads)
     finally:
         for handle in handles:
             handle.remove()
@@ -176,12 +265,33 @@ def _keeper(kept: KeptAttention) -> Any:
     return hook
 
 
+def by_token(recorded: Float[Tensor, "heads tokens places"], span: int) -> WeightsOf:
+    """The weights of an attention that looks `span` tokens back: recorded by places in that window, asked for by the
+    token looked at."""
+    tokens = recorded.shape[1]
+
+    def weights_of(heads: slice | Tensor | None, rows: slice | Tensor | None) -> Tensor:
+        chosen = torch.arange(tokens) if rows is None else torch.arange(tokens)[rows]
+        weights = recorded.new_zeros(len(recorded), len(chosen), tokens)
+        for place, row in enumerate(chosen.tolist()):
+            first = max(0, row - span)
+            weights[:, place, first:row] = recorded[:, row, : row - first]
+        return weights if heads is None else weights[heads]
+
+    return weights_of
+
+
 def pooled(weights: Float[ndarray, "heads rows columns"], tall: int, wide: int) -> Float[ndarray, "heads r c"]:
     """The maximum of every block of `tall` x `wide`; blocks at the edges may be smaller."""
     if tall == wide == 1:
         return weights
     tall, wide = min(tall, weights.shape[1]), min(wide, weights.shape[2])
     return F.max_pool2d(torch.from_numpy(weights), (tall, wide), ceil_mode=True).numpy()
+
+
+def halves(cells: UInt8[ndarray, "..."], axis: int) -> UInt8[ndarray, "..."]:
+    """The larger of every two neighbours along an axis; the last may be alone."""
+    return np.maximum.reduceat(cells, range(0, cells.shape[axis], 2), axis)
 
 
 def as_bytes(weights: Float[ndarray, "..."]) -> UInt8[ndarray, "..."]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from regard.attention import attentions
 from regard.decoding.generate import evaluating
 from regard.errors import UsageError
-from regard.explorer.kept import Call, KeptAttention, keep
+from regard.explorer.kept import Call, KeptAttention, Reads, by_token, keep
 from regard.explorer.looking_subjects import Sides, Subject
 from regard.explorer.refusals import Refusal
 from regard.inspect import Seen, watch
@@ -34,28 +34,30 @@ class Session:
         self.name, self.subject = name, subject
         self.sides: dict[str, Sides] = subject.sides()
         self.attentions: dict[str, KeptAttention] = {}
+        self.reads = Reads()
         self._seen: tuple[str, Seen] | None = None
         self._judged: tuple[tuple[str, ...], list[Any]] | None = None
         if self.sides:
             with evaluating(subject.model), torch.inference_mode(), keep(subject.model) as kept:
                 subject.run()
             self.attentions = {each: self._placed(kept[each]) for each in kept}
+            self.reads = kept.reads
         self.told = self._told()
 
     def _placed(self, kept: KeptAttention) -> KeptAttention:
         """By the token looked at, where a model with a window has recorded places in it."""
-        place = self.subject.placed
-        if place is None:
+        span = self.subject.span
+        if span is None:
             return kept
-        weights = place(torch.from_numpy(kept.rows(range(kept.queries)))[None])[0]
-        call = Call(weights.shape[1], weights.shape[2], lambda heads, rows: weights[:, rows])
-        return KeptAttention(kept.name, kept.heads, kept.has_heads, [call])
+        recorded = torch.from_numpy(kept.rows(range(kept.queries)))
+        call = Call(kept.queries, kept.queries, by_token(recorded, span))
+        return KeptAttention(kept.name, kept.heads, kept.has_heads, [call], kept.reads)
 
     @property
     def bytes(self) -> int:
-        """About how much is kept: a query, a key and a value per token."""
-        size = getattr(self.subject.model.config, "size", 512)
-        return sum(4 * size * (each.queries + 2 * each.keys) for each in self.attentions.values())
+        """About how much is kept: of the pass, and of what was read of it."""
+        shapes = [(each.queries, each.keys) for each in self.attentions.values()]
+        return bytes_of(self.subject.model, shapes) + self.reads.bytes
 
     def attention(self, name: str) -> KeptAttention:
         if name not in self.attentions:
@@ -137,6 +139,7 @@ class Session:
             ],
             "views": subject.views,
             "stories": self._stories(),
+            "labels": self._labels(),
             "stage": next(
                 (name for name in ("document", "memory", "match") if getattr(subject, name) is not None), None
             ),
@@ -155,6 +158,14 @@ class Session:
             "places": len(expected) + (begun is not None),  # where a next token can be asked for
             "free": 0 if begun is None else len(begun.tokens) - 1,  # the first that the model chose itself
         }
+
+    def _labels(self) -> dict[str, Any] | None:
+        """Of a model that compares pictures: the labels of those it was given, and how many it can tell apart."""
+        match = self.subject.match
+        if match is None:
+            return None
+        own = self.subject.given.examples is not None
+        return {"names": list(dict.fromkeys(match.labels)), "most": self.subject.model.config.ways, "own": own}
 
     def _stories(self) -> list[dict[str, Any]]:
         """The attentions without maps whose steps can be told: of documents and memories."""
@@ -189,8 +200,14 @@ class Session:
         if subject.memory is not None:
             return [f"cell {number + 1}" for number in range(count)]
         keys = [display(token) for token in self.sides_of(name).keys]
-        first = 0 if subject.placed is None else max(0, query - subject.model.config.span)
+        first = 0 if subject.span is None else max(0, query - subject.span)
         return keys[first:]
+
+
+def bytes_of(model: Any, shapes: Sequence[tuple[int, int]]) -> int:
+    """About how much a pass with these numbers of queries and keys leaves: a query, a key and a value per token."""
+    size = getattr(model.config, "size", 512)
+    return sum(4 * size * (queries + 2 * keys) for queries, keys in shapes)
 
 
 class Sessions:
@@ -210,6 +227,12 @@ class Sessions:
             self._kept[session.name] = (model, session)
             self._kept.move_to_end(session.name)
             while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.budget):
+                self._kept.popitem(last=False)
+
+    def make_room(self, count: int) -> None:
+        """Let go of so many that another with `count` bytes will fit: while it is made, both would be there."""
+        with self._lock:
+            while self._kept and self._bytes() + count > self.budget:
                 self._kept.popitem(last=False)
 
     def _bytes(self) -> int:

@@ -14,7 +14,7 @@ from regard.errors import UsageError
 from regard.explorer import looking_asked as asked
 from regard.explorer.limits import CELLS
 from regard.explorer.looking import Session
-from regard.explorer.looking_subjects import Outcome, position_table
+from regard.explorer.looking_subjects import LONGEST_SEARCHED, Outcome, position_table
 from regard.explorer.looking_through import through
 from regard.inspect import Stage, beam_tree, head_importance, head_means, heads_off, logit_lens
 from regard.inspect.results import jsonable
@@ -46,12 +46,15 @@ def tile(session: Session, given: asked.Tile) -> bytes:
 
 def margins(session: Session, given: asked.Margins) -> bytes:
     """float32 [2 queries + keys]: paid to the first key, paid in all, received in all."""
-    return np.concatenate(session.attention(given.attention).margins(given.head)).astype("<f4").tobytes()
+    known = session.attention(given.attention).survey(given.head)
+    return np.concatenate([known.first, known.paid, known.received]).astype("<f4").tobytes()
 
 
 def row(session: Session, given: asked.Row) -> bytes:
-    """float32 [keys]: what one query of one head pays."""
-    return session.attention(given.attention).rows([given.query], given.head).astype("<f4").tobytes()
+    """float32 [rows, keys]: what one query of one head pays, and those after it, as many as there are."""
+    kept = session.attention(given.attention)
+    rows = range(given.query, max(given.query + 1, min(given.query + given.count, kept.queries)))
+    return kept.rows(rows, given.head).astype("<f4").tobytes()
 
 
 def overview(session: Session, given: asked.OfAttention) -> dict[str, Any]:
@@ -126,16 +129,16 @@ def next_tokens(session: Session, given: asked.Next) -> dict[str, Any]:
     if not subject.expected:
         raise UsageError("this model does not say one token after the other")
     with evaluating(subject.model), torch.inference_mode():
-        logits = subject.logits()
-    if given.place >= len(logits):
-        raise UsageError(f"there is no place {given.place}: there are {len(logits)}, counted from 0")
-    values = logits[given.place].double()
+        states = subject.run()
+        if given.place >= states.shape[1]:
+            raise UsageError(f"there is no place {given.place}: there are {states.shape[1]}, counted from 0")
+        values = subject.logits(states[:, given.place : given.place + 1])[0].double()
     best = values.topk(min(TOP, len(values)))
     ids = best.indices.tolist()
     said = subject.expected[given.place] if given.place < len(subject.expected) else None
     return {
         "place": given.place,
-        "places": len(logits),
+        "places": states.shape[1],
         "ids": ids,
         "pieces": subject.loaded.tokenizer.pieces(ids),
         "logits": best.values.tolist(),
@@ -149,6 +152,8 @@ def next_tokens(session: Session, given: asked.Next) -> dict[str, Any]:
 def beam(session: Session, given: asked.Beam) -> dict[str, Any]:
     """Every candidate of a search."""
     subject = session.subject
+    if subject.expected and "beam" not in subject.views:
+        raise UsageError(f"a search is for texts of at most {LONGEST_SEARCHED:,} tokens here")
     example = subject.given.text if subject.given.picture is None else subject.given.picture
     tree = beam_tree(
         subject.loaded, example, num_beams=given.num_beams, length_penalty=given.length_penalty,
@@ -209,6 +214,8 @@ def lens(session: Session, given: asked.OfSession) -> dict[str, Any]:
     if not subject.inputs:
         raise UsageError("a logit lens is for Transformers that say words")
     length = subject.inputs[-1].shape[1]
+    if length > LONGEST_SEARCHED:
+        raise UsageError(f"a logit lens is for texts of at most {LONGEST_SEARCHED:,} tokens here, not for {length:,}")
     places = list(range(max(0, length - LENS_PLACES), length))
     seen = logit_lens(subject.model, *subject.inputs, top=3, places=places)
     tokenizer = subject.loaded.tokenizer

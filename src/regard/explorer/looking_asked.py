@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from regard.explorer.limits import BEAMS
-from regard.explorer.schemas import Asked
+from regard.explorer.schemas import Asked, Pictures
 
 Number = Annotated[int, Field(ge=0, le=1 << 31)]
 Name = Annotated[str, Field(max_length=200)]
 Line = Annotated[str, Field(min_length=1, max_length=4000)]
 How = Literal["all", "rollout", "flow", "gradient"]
+ROWS = 16  # of one reply
 Instead = Literal["zero", "mean"]  # what a head that is off reads
 
 
@@ -20,6 +21,7 @@ class Run(Asked):
     text: str | None = None
     second_text: str | None = None
     image: str | None = None  # base64
+    examples: Annotated[dict[Name, Pictures], Field(max_length=64)] = {}  # by label: what a picture is compared with
     target: str | None = None
     hypothesis: Annotated[int, Field(ge=0, lt=BEAMS)] = 0
     forced: Annotated[list[Number], Field(max_length=512)] = []
@@ -48,6 +50,7 @@ class Weights(OfAttention):
 class Row(OfAttention):
     head: Number
     query: Number
+    count: Annotated[int, Field(ge=1, le=ROWS)] = 1  # of rows, from this one on
 
 
 class Margins(OfAttention):

@@ -153,7 +153,7 @@ def chosen_map(session: Session, asked: Export) -> AttentionMap:
 def coarse_map(session: Session, name: str, kept: KeptAttention, head: int) -> AttentionMap:
     """As many cells as a picture can hold, named by the numbers of their first tokens."""
     side = -(-max(kept.queries, kept.keys) // MOST_DRAWN)
-    weights = kept.coarse(head, side, range(kept.queries))
+    weights = kept.coarse(head, side)
     rows, columns = (tuple(range(count)) for count in weights.shape)
     visible = session.sides_of(name).visible
     return AttentionMap(

@@ -10,7 +10,7 @@ from regard.attention import attentions
 from regard.decoding.generate import evaluating, padded
 from regard.errors import UsageError
 from regard.explorer.looking_examples import example_for, few_glyphs
-from regard.explorer.looking_subjects import Input, Outcome, Sides, Subject, go_on, patches, token_sides
+from regard.explorer.looking_subjects import Input, Outcome, Sides, Subject, forgetting, go_on, patches, token_sides
 from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.captioner import LONGEST, Captioner
 from regard.tasks.classifier import Classifier
@@ -172,7 +172,8 @@ class Continued(Subject):
         return self.loaded._said(self.begun, tokens)
 
     def run(self) -> Tensor:
-        return self.model.read(self.told)[0]
+        with forgetting(self.model):
+            return self.model.read(self.told)[0]
 
     def value(self) -> Tensor:
         return self.chances().sum()
@@ -183,7 +184,7 @@ class Continued(Subject):
     def sides(self) -> dict[str, Sides]:
         tokenizer, count = self.loaded.tokenizer, len(self.tokens)
         pieces, words = tokenizer.pieces(self.tokens), own_words(tokenizer.words(self.tokens))
-        itself = self.placed is None  # intra-attention looks only at what was before
+        itself = self.span is None  # intra-attention looks only at what was before
         visible = range(int(itself), count + itself)
         return {"decoder": Sides(pieces, pieces, words, words, ("text", "text"), visible)}
 
@@ -296,13 +297,14 @@ class Seen(Subject):
 
 
 class Match(Subject):
-    """A picture among labelled ones, and those it attended to; what it is compared with is drawn here."""
+    """A picture among labelled ones, and those it attended to; if none are given, letters are drawn for it."""
 
     compares = False
 
     def __init__(self, loaded: Matcher, given: Input):
         super().__init__(loaded, given)
-        (known,) = loaded.match(few_glyphs(self.model.config.ways, self.model.config.shots), given.picture)
+        examples = given.examples or few_glyphs(self.model.config.ways, self.model.config.shots)
+        (known,) = loaded.match(examples, given.picture)
         self.match, self.said = known.attention, known.label
 
 

@@ -3,7 +3,8 @@
     POST /v1/look         {"model": "demo", "text": "the white house"}  ->  what was said, tokens, attentions, a session
     POST /v1/look/tile    {"session": ..., "attention": ..., "head": 3, "level": 0, "row": 0, "column": 1}  ->  bytes
 
-All of it is done in the thread of the model, like every other request.
+All of it is done in the thread of the model, like every other request, but for the rows under a reader's pointer: they
+are a few products with keys that are there, and come at once.
 """
 
 import time
@@ -15,12 +16,13 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from regard.attention import attentions
 from regard.explorer import looking_answers as answers
 from regard.explorer import looking_asked as asked
 from regard.explorer.guard import API
-from regard.explorer.inputs import reads_pictures, texts
+from regard.explorer.inputs import pictures, reads_pictures, texts
 from regard.explorer.limits import Limits
-from regard.explorer.looking import Session, Sessions
+from regard.explorer.looking import Session, Sessions, bytes_of
 from regard.explorer.looking_export import MEDIA, export
 from regard.explorer.looking_kinds import subject_of
 from regard.explorer.looking_subjects import Input
@@ -29,6 +31,7 @@ from regard.explorer.reading import decoded, picture, read
 from regard.explorer.refusals import Refusal
 from regard.explorer.served import Served, Shelf
 from regard.explorer.worker import Work
+from regard.tasks.matcher import Matcher
 
 Done = Callable[[Request, Served, Work, float], Awaitable[list[Any]]]
 
@@ -37,12 +40,13 @@ Done = Callable[[Request, Served, Work, float], Awaitable[list[Any]]]
 class Question:
     asked: type[asked.OfSession]
     answer: Callable[[Session, Any], Any]
+    at_once: bool = False  # small, and no layer runs for it: it need not wait until the model has time
 
 
 QUESTIONS: dict[str, Question] = {
     "weights": Question(asked.Weights, answers.weights),
     "tile": Question(asked.Tile, answers.tile),
-    "row": Question(asked.Row, answers.row),
+    "row": Question(asked.Row, answers.row, at_once=True),
     "overview": Question(asked.OfAttention, answers.overview),
     "margins": Question(asked.Margins, answers.margins),
     "steps": Question(asked.Steps, answers.steps),
@@ -87,6 +91,7 @@ def looking_routes(shelf: Shelf, limits: Limits, done: Done) -> APIRouter:
         known = sessions.get(name)
         if known is None:
             work = await run_in_threadpool(beginning, served, given, limits, name)
+            sessions.make_room(expected_bytes(served.loaded.model, work.cost))
             (session,) = await done(request, served, work, over - time.monotonic())
             sessions.add(served.name, session)
         else:
@@ -103,14 +108,25 @@ def route(question: Question, shelf: Shelf, sessions: Sessions, limits: Limits, 
         over = time.monotonic() + limits.seconds
         given = await read(request, question.asked)
         model, session = sessions.find(given.session)
+        if question.at_once:
+            return reply_of(given, await run_in_threadpool(question.answer, session, given))
         work = Work(lambda items: [question.answer(session, each) for each in items], [given], verb="look")
         (told,) = await done(request, shelf.models[model], work, over - time.monotonic())
-        if isinstance(told, bytes):
-            media = MEDIA[given.format] if isinstance(given, asked.Export) else "application/octet-stream"
-            return Response(told, media_type=media)
-        return JSONResponse(told)
+        return reply_of(given, told)
 
     return answer
+
+
+def reply_of(given: asked.OfSession, told: Any) -> Response:
+    if not isinstance(told, bytes):
+        return JSONResponse(told)
+    media = MEDIA[given.format] if isinstance(given, asked.Export) else "application/octet-stream"
+    return Response(told, media_type=media)
+
+
+def expected_bytes(model: Any, tokens: int) -> int:
+    """About what will be kept of a text with so many tokens."""
+    return bytes_of(model, [(tokens, tokens)] * len(attentions(model)))
 
 
 def found(shelf: Shelf, name: str | None) -> Served:
@@ -131,13 +147,21 @@ def beginning(served: Served, given: asked.Run, limits: Limits, name: str) -> Wo
         if not reads_pictures(loaded):
             raise Refusal(422, "this model reads texts, not pictures")
         content, _ = picture(given.image, "image")
+    if given.examples and not isinstance(loaded, Matcher):
+        raise Refusal(422, "examples are for a model that compares pictures, and this one does not")
+    labels = [label for label, own in given.examples.items() for _ in own]
+    files, _ = pictures([encoded for own in given.examples.values() for encoded in own], "examples")
 
     def call(items: list[Any]) -> list[Session]:
         shown = None if content is None else decoded(content, loaded.preprocessing.channels)
+        examples: dict[str, list[Any]] = {}
+        for label, file in zip(labels, files, strict=True):
+            examples.setdefault(label, []).append(decoded(file, loaded.preprocessing.channels))
         given_input = Input(
             text=given.text or "",
             second=given.second_text or None,
             picture=shown,
+            examples=examples or None,
             target=given.target or None,
             hypothesis=given.hypothesis,
             forced=tuple(given.forced),

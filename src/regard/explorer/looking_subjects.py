@@ -4,7 +4,8 @@ A subject knows how its example is read once more (`run`), which tokens stand al
 what came of it (`outcome`), so that heads can be switched off and the outcome compared.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,17 +14,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from regard.attention import Attention, attentions
+from regard.attention import Attention, Memory, attentions
 from regard.data.frames import Text
 from regard.decoding.protocol import Vocabulary
 from regard.errors import UsageError
 from regard.inspect.heads import has_heads
+from regard.layers.blocks import CausalBlock
 from regard.layers.scalar_mix import ScalarMix
 from regard.tasks.language_verbs import own_words
 from regard.views.document import DocumentMap
 from regard.views.match import MatchMap
 from regard.views.memory import MemoryTrace
 from regard.views.page import side_labels
+
+LOGITS_AT_ONCE = 256  # places; those of a vocabulary of 50,000 take 51 MB
+LONGEST_SEARCHED = 1024  # tokens: a beam remembers its own copy of them, and a lens reads all of them at every layer
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Input:
     text: str = ""
     second: str | None = None
     picture: Any = None
+    examples: Mapping[str, Sequence[Any]] | None = None  # pictures by label, for a model that compares
     target: str | None = None
     hypothesis: int = 0  # which of the best
     forced: tuple[int, ...] = ()  # tokens it has to begin with
@@ -126,25 +132,26 @@ class Subject:
         return 1 + [each for each, _ in attentions(self.model)].index(name)
 
     @property
-    def placed(self) -> Callable[[Tensor], Tensor] | None:
-        """How recorded weights become weights by the token looked at, where they are not that already."""
+    def span(self) -> int | None:
+        """Of a model that looks so many tokens back and no farther: its attentions know places in that window."""
         windowed = any(isinstance(module, Attention) for _, module in attentions(self.model))
-        return self.model.over_tokens if windowed and hasattr(self.model, "over_tokens") else None
+        return self.model.config.span if windowed and hasattr(self.model, "over_tokens") else None
 
     @property
     def views(self) -> list[str]:
         """What can be shown beside the attention itself."""
         heads = any(has_heads(module) for _, module in attentions(self.model))
         speaks = bool(self.expected)
+        short = not self.inputs or self.inputs[-1].shape[1] <= LONGEST_SEARCHED
         can = {
             "steps": self.match is None and bool(attentions(self.model)),
             "next": speaks,
-            "beam": speaks,
+            "beam": speaks and short,
             "whatif": heads and self.compares,
             "importance": heads and self.example is not None,
             "rollout": heads,
             "gradient": heads and self.explains,
-            "lens": heads and bool(self.inputs),
+            "lens": heads and bool(self.inputs) and short,
             "positions": position_table(self.model) is not None,
             "mix": any(isinstance(module, ScalarMix) for module in self.model.modules()),
         }
@@ -152,14 +159,18 @@ class Subject:
 
     # for those that say one token after the other
 
-    def logits(self) -> Tensor:
-        """[rows, vocabulary] of the token after each place."""
-        return self.model.logits(self.run())[0]
+    def logits(self, states: Tensor) -> Tensor:
+        """[rows, vocabulary] of the token after each of these states [1, rows, size]."""
+        return self.model.logits(states)[0]
 
     def chances(self) -> Tensor:
         """[rows]: the log-probability of each token that was said."""
-        rows = self.logits()[: len(self.expected)].float().log_softmax(-1)
-        return rows.gather(1, torch.tensor(self.expected, device=rows.device)[:, None])[:, 0]
+        states = self.run()[:, : len(self.expected)]
+        said = torch.tensor(self.expected, dtype=torch.long, device=states.device)
+        parts = zip(states.split(LOGITS_AT_ONCE, dim=1), said.split(LOGITS_AT_ONCE), strict=True)
+        return torch.cat(
+            [self.logits(part).float().log_softmax(-1).gather(1, own[:, None])[:, 0] for part, own in parts]
+        )
 
     def log_probabilities(self) -> tuple[float, ...]:
         return tuple(self.chances().tolist())
@@ -189,6 +200,23 @@ def go_on(decoder: Any, source: Tensor, forced: Sequence[int], vocabulary: Vocab
                 break
             said.append(last)
     return said
+
+
+@contextmanager
+def forgetting(model: nn.Module) -> Iterator[None]:
+    """For a pass that nobody goes on from: what each block remembers is let go of as soon as the block is done. Of a
+    long text all of it together would be as large as what is kept."""
+
+    def forget(block: nn.Module, inputs: Any, output: tuple[Tensor, Memory]) -> tuple[Tensor, Memory]:
+        states, memory = output
+        return states, Memory(memory.keys[..., :0, :].clone(), memory.values[..., :0, :].clone())
+
+    handles = [block.register_forward_hook(forget) for block in model.modules() if isinstance(block, CausalBlock)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def token_sides(tokenizer: Any, tokens: list[int]) -> Sides:

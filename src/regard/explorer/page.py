@@ -25,6 +25,7 @@ OWN = (
     "beam.js",
     "effects.js",
     "addressing.js",
+    "examples.js",
     "export.js",
     "asking.js",
     "heads.js",

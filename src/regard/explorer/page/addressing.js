@@ -27,10 +27,10 @@ const STAGES = {
   weights: ["w(i) = w̃(i)^γ / Σ_j w̃(j)^γ", "sharpened: where the head looks"],
 };
 
-/** Sliders for strength, gate and sharpness, and where the head would look then. */
-function addressingSliders(told) {
+/** Sliders for strength, gate and sharpness, and where the head would look then; what is not `wished` is the model's. */
+function addressingSliders(told, wished, onWish) {
   const own = { strength: told.strength, gate: told.gate, sharpness: told.sharpness };
-  const wishes = { ...own };
+  const wishes = Object.fromEntries(Object.keys(own).map((name) => [name, wished[name] ?? own[name]]));
   const rows = Object.entries(STAGES).map(([name, [text, about]]) => {
     const canvas = element("canvas", { role: "img", class: "cells-bars" });
     return { name, canvas, line: element("div", { class: "address" }, element("div", {}, formula(text), element("p", { class: "axis" }, about)), canvas) };
@@ -48,15 +48,16 @@ function addressingSliders(told) {
       : `Most at cell ${best + 1}: ${say(found.weights[best])} (the model: ${say(told.weights[best])})`;
   };
   const sliders = [
-    rangeField("strength", "Strength β", wishes.strength, 0, Math.max(20, 2 * own.strength)),
+    rangeField("strength", "Strength β", wishes.strength, 0, Math.max(20, 2 * own.strength, wishes.strength)),
     rangeField("gate", "Gate g", wishes.gate, 0, 1),
-    rangeField("sharpness", "Sharpness γ", wishes.sharpness, 1, Math.max(20, 2 * own.sharpness)),
+    rangeField("sharpness", "Sharpness γ", wishes.sharpness, 1, Math.max(20, 2 * own.sharpness, wishes.sharpness)),
   ];
   for (const { input, output } of sliders) {
     input.addEventListener("input", () => {
       wishes[input.id] = Number(input.value);
       output.textContent = tidy(wishes[input.id]);
       show();
+      onWish({ [input.id]: wishes[input.id] });
     });
   }
   const back = element("button", { type: "button", class: "quiet" }, "As the model wished");
@@ -67,6 +68,7 @@ function addressingSliders(told) {
       output.textContent = tidy(own[input.id]);
     }
     show();
+    onWish(NO_WISHES);
   });
   show();
   return element(

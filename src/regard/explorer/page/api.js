@@ -7,7 +7,10 @@ class Trouble extends Error {
   }
 }
 
-const AT_ONCE = 3; // requests under way; the others wait, the newest kind first
+/** A question that was let go of before it was sent. */
+class Unwanted extends Trouble {}
+
+const AT_ONCE = 3; // requests under way; the others wait, and the newest goes first
 
 class Api {
   constructor() {
@@ -20,22 +23,25 @@ class Api {
     return (await this.reply("GET", "models")).json();
   }
 
-  async ask(path, body) {
-    return (await this.reply("POST", path, body)).json();
+  async ask(path, body, manner) {
+    return (await this.reply("POST", path, body, manner)).json();
   }
 
-  async bytes(path, body) {
-    return (await this.reply("POST", path, body)).arrayBuffer();
+  async bytes(path, body, manner) {
+    return (await this.reply("POST", path, body, manner)).arrayBuffer();
   }
 
   async blob(path, body) {
     return (await this.reply("POST", path, body)).blob();
   }
 
-  async reply(method, path, body) {
+  /** What must come `soon` waits for nothing; what nobody `wanted` any more, when its turn came, is not sent. */
+  async reply(method, path, body, { soon = false, wanted = () => true } = {}) {
+    if (soon) return this.send(method, path, body);
     if (this.running >= AT_ONCE) await new Promise((go) => this.queue.push(go));
     this.running += 1;
     try {
+      if (!wanted()) throw new Unwanted(0, "nobody waits for this any more");
       return await this.send(method, path, body);
     } finally {
       this.running -= 1;

@@ -12,6 +12,8 @@ function request() {
   if (state.text.trim()) body.text = state.text;
   if (state.target.trim()) body.target = state.target;
   if (imageFile) body.image = imageFile;
+  const compared = givenExamples();
+  if (Object.keys(compared).length) body.examples = compared;
   if (state.hypothesis) body.hypothesis = state.hypothesis;
   if (state.forced.length) body.forced = state.forced;
   return body;
@@ -35,6 +37,7 @@ async function run() {
     if (told.text) state.text = told.text;
     settle();
     showAsked();
+    showExamples();
     showSaid();
     await Promise.all([render(), renderPanel()]);
     if (!late()) trouble(null);

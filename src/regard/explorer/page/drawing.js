@@ -22,6 +22,7 @@ let palette = null;
 let current = null; // what is drawn: {matrix, scale}, of a long text without a matrix
 let hovered = null;
 let turn = 0; // of drawing: an answer that comes late is not drawn
+let awaited = false; // a row of a long text is on its way: wherever the cursor is by then is read next
 
 const views = {
   matrix: new MatrixView($("drawing"), point, choose),
@@ -143,9 +144,11 @@ async function renderLong(mine) {
   $("drawing").className = "drawing far-drawing";
   describeDrawing(entry.queries, entry.keys);
   const name = `${entry.name}/${head}/${apart}`;
-  const tile = (level, row, column) => source.bytes("tile", { attention: entry.name, head, level, row, column, apart });
+  const tile = (level, row, column, manner) =>
+    source.bytes("tile", { attention: entry.name, head, level, row, column, apart }, manner);
   const labels = { rowLabels: queries.tokens, columnLabels: keys.tokens };
-  const margins = source.margins(kind, layer, head);
+  const shown = () => [state.kind, state.layer, state.head].join() === [kind, layer, head].join();
+  const margins = source.margins(kind, layer, head, { wanted: shown });
   far.draw(
     { name, rows: entry.queries, columns: entry.keys, ...labels, visible, tile, apart, preview, margins },
     { scale, palette },
@@ -174,7 +177,9 @@ async function renderWithoutMaps() {
   if (told.stage === "memory") await showServed($("drawing"), source, {}, `memory during ${told.text}`);
   if (told.stage === "match") {
     await showServed($("drawing"), source, {}, "the query, its examples, and what it paid to each of them");
-    $("drawing").append(element("p", { class: "note" }, "The examples are letters made up for this page, each label in as many hands as the model has learnt to expect. Choose a picture of your own to see which of them it looks at."));
+    if (!told.labels.own) {
+      $("drawing").append(element("p", { class: "note" }, "The examples are letters made up for this page, each label in as many hands as the model has learnt to expect. Choose a picture of your own, or examples of your own, above."));
+    }
   }
 }
 
@@ -270,10 +275,12 @@ async function showCursor(follow) {
       $("bars-name").textContent = "Point at a row to see where it looks";
       return $("bars").replaceChildren();
     }
+    if (awaited) return;
     const mine = turn;
-    matrix = await source.row(state.kind, state.layer, state.head, at.row);
-    if (mine !== turn || cursor()?.row !== at.row) return;
-    seen = { row: 0, column: at.column };
+    awaited = true;
+    matrix = await source.row(state.kind, state.layer, state.head, at.row).finally(() => (awaited = false));
+    if (mine !== turn || cursor()?.row !== at.row) return current && showCursor(false);
+    seen = { row: 0, column: cursor().column };
   }
   $("readout").textContent = seen ? readCell(matrix, seen) : IDLE[state.view] ?? "Point at a cell or a word; click to keep it.";
   drawBars($("bars-name"), $("bars"), matrix, seen, scale, () => false);

@@ -1,5 +1,7 @@
 // What weights alone do not say: heads switched off, what they are worth, and what every layer would have said.
 
+const MOST_CHIPS = 200; // tokens whose change is told one by one
+
 class WhatIfPanel {
   constructor(place, act) {
     this.place = place;
@@ -111,14 +113,18 @@ class WhatIfPanel {
   tokens({ before, after, pieces }) {
     const sum = (values) => values.reduce((a, b) => a + b, 0);
     const change = sum(after.said) - sum(before.said);
-    const chips = pieces.map((piece, i) => {
-      const by = after.said[i] - before.said[i];
+    const changes = pieces.map((_, i) => after.said[i] - before.said[i]);
+    const least = [...changes].map(Math.abs).sort((a, b) => b - a)[MOST_CHIPS - 1] ?? 0;
+    const shown = [...pieces.keys()].filter((i) => Math.abs(changes[i]) >= least).slice(0, MOST_CHIPS);
+    const chips = shown.map((i) => {
+      const [piece, by] = [pieces[i], changes[i]];
       const chip = element("span", { class: `chip still ${by < 0 ? "low" : "high"}`, title: `log p ${tidy(before.said[i])} → ${tidy(after.said[i])}` }, visiblePiece(piece), element("small", {}, ` ${by >= 0 ? "+" : "−"}${Math.abs(by).toFixed(2)}`));
       chip.style.setProperty("--tint", Math.min(1, Math.abs(by) / 3).toFixed(3));
       return chip;
     });
     return [
       element("p", { class: "readout", id: "change" }, `log p of what was said: ${tidy(sum(before.said))} → ${tidy(sum(after.said))} (${change >= 0 ? "+" : "−"}${Math.abs(change).toFixed(3)})`),
+      ...(shown.length < pieces.length ? [element("p", { class: "axis" }, `The ${shown.length} tokens of ${pieces.length} that changed most.`)] : []),
       element("div", { class: "chips" }, ...chips),
     ];
   }

@@ -104,7 +104,10 @@ class NextPanel {
   }
 }
 
-const percent = (share) => `${share >= 0.1 ? (100 * share).toFixed(1) : (100 * share).toPrecision(2)} %`;
+function percent(share) {
+  if (share > 0 && share < 1e-5) return "<0.001 %";
+  return `${share >= 0.1 ? (100 * share).toFixed(1) : (100 * share).toPrecision(2)} %`;
+}
 
 /** A piece of a vocabulary as people read it: the mark of a word's start is a blank. */
 function visiblePiece(piece) {

@@ -19,7 +19,7 @@ function updatePanel(changes) {
 }
 
 function rerun(changes) {
-  Object.assign(state, changes, { query: null, key: null, place: null });
+  Object.assign(state, changes, NO_PLACE);
   return run();
 }
 
@@ -144,8 +144,9 @@ function listen() {
   });
   $("model").addEventListener("change", () => {
     imageFile = null;
+    examples = [];
     const same = models.find((each) => each.name === $("model").value)?.kind === models.find((each) => each.name === state.model)?.kind;
-    rerun({ model: $("model").value, text: same ? $("text").value : "", target: "", hypothesis: 0, forced: [], off: {}, layer: null, head: "mean", view: null });
+    rerun({ model: $("model").value, text: same ? $("text").value : "", target: "", hypothesis: 0, forced: [], off: {}, layer: null, head: "mean", view: null, attention: null });
   });
   $("image").addEventListener("change", async () => {
     const [file] = $("image").files;

@@ -12,7 +12,6 @@ const PANELS = {
 };
 
 let panelTurn = 0;
-let story = { attention: null, row: 0, query: 0, head: 0 }; // of models without maps
 let worth = null; // what each head is worth, once it was asked
 let measureTurn = 0;
 
@@ -26,7 +25,6 @@ const panels = {
 function forgetMeasured() {
   measureTurn += 1;
   worth = null;
-  story = { attention: source.told.stories[0]?.name ?? null, row: 0, query: 0, head: 0 };
 }
 
 function offeredPanels() {
@@ -57,6 +55,7 @@ async function renderPanel() {
     await drawPanel(late);
   } catch (error) {
     if (!(error instanceof Trouble)) throw error;
+    if (error instanceof Unwanted) return late() || renderPanel();
     if (!late()) $("panel").replaceChildren(element("p", { class: "trouble" }, error.message));
   }
 }
@@ -115,7 +114,7 @@ async function drawSteps(late) {
   }
   const query = tokenAt(queries, state.query) ?? (state.kind === "decoder" ? entry.queries - 1 : 0);
   const head = Number.isInteger(state.head) ? state.head : 0;
-  const told = await source.ask("steps", { attention: entry.name, query, head });
+  const told = await source.ask("steps", { attention: entry.name, query, head }, { wanted: () => !late() });
   if (late()) return;
   const chips = element("div", { class: "chips", role: "group", "aria-label": "query" });
   const first = Math.max(0, Math.min(query - 16, queries.tokens.length - 32));
@@ -135,47 +134,55 @@ async function drawSteps(late) {
   panels.steps.draw(told, { step: state.step, choice, focus: tokenAt(keys, state.key) });
 }
 
+/** The attention of a document or a memory whose steps are told, and at which place. */
+function story() {
+  const { stories } = source.told;
+  const known = stories.find((each) => each.name === state.attention) ?? stories[0];
+  const row = clamp(state.sentence, 0, known.rows - 1);
+  const query = clamp(state.time, 0, known.queries - 1);
+  return { known, row, query, head: clamp(state.reader, 0, known.heads.length - 1) };
+}
+
 /** The steps of a document or a memory: chosen by lists, for there is no map to click. */
 async function drawStory(late) {
-  const known = source.told.stories.find((each) => each.name === story.attention);
-  const told = await source.ask("steps", { attention: story.attention, query: story.query, head: story.head, row: story.row });
+  const { known, row, query, head } = story();
+  const attention = known.name;
+  const told = await source.ask("steps", { attention, query, head, row });
   if (late()) return;
   const choice = element("div", { class: "choices tight" });
-  const list = (name, label, count, text) => {
-    if (count < 2) return;
+  const list = (name, label, pairs, chosen, change) => {
     const select = element("select", { id: `story-${name}` });
-    options(select, Array.from({ length: count }, (_, i) => [i, text(i)]), story[name]);
-    select.addEventListener("change", () => {
-      story = { ...story, [name]: Number(select.value) };
-      renderPanel();
-    });
+    options(select, pairs, chosen);
+    select.addEventListener("change", () => updatePanel({ ...NO_WISHES, ...change(select.value) }));
     choice.append(element("div", { class: "field" }, element("label", { for: select.id }, label), select));
   };
-  const attention = element("select", { id: "story-attention" });
-  options(attention, source.told.stories.map((each) => [each.name, each.title]), story.attention);
-  attention.addEventListener("change", () => {
-    story = { attention: attention.value, row: 0, query: 0, head: 0 };
-    renderPanel();
-  });
-  choice.append(element("div", { class: "field" }, element("label", { for: attention.id }, "Attention"), attention));
-  list("row", "Sentence", known.rows, (i) => i + 1);
-  list("query", "Time", known.queries, (i) => i + 1);
-  list("head", "Head", known.heads.length, (i) => known.heads[i]);
+  const numbered = (count) => Array.from({ length: count }, (_, i) => [i, i + 1]);
+  list("attention", "Attention", source.told.stories.map((each) => [each.name, each.title]), attention, (name) => ({ ...NO_PLACE, attention: name }));
+  if (known.rows > 1) list("row", "Sentence", numbered(known.rows), row, (value) => ({ sentence: Number(value) }));
+  if (known.queries > 1) list("query", "Time", numbered(known.queries), query, (value) => ({ time: Number(value) }));
+  if (known.heads.length > 1) list("head", "Head", [...known.heads.entries()], head, (value) => ({ reader: Number(value) }));
   panels.steps.draw(told, { step: state.step, choice, focus: null });
   if (source.told.stage !== "memory") return;
-  const { query, head } = story;
-  const wishes = await source.ask("addressing", { attention: story.attention, query, head });
-  if (!late()) $("panel").append(addressingSliders(wishes));
+  const wishes = await source.ask("addressing", { attention, query, head });
+  if (!late()) $("panel").append(addressingSliders(wishes, state, wish));
+}
+
+/** A slider of a memory was moved: the address keeps it. */
+function wish(changes) {
+  Object.assign(state, changes);
+  writeHash();
 }
 
 function tellSentence(row) {
-  const words = source.told.stories.find((each) => each.rows > row && each.rows > 1) ?? source.told.stories[0];
-  story = { ...story, attention: words.name, row: Math.min(row, words.rows - 1) };
-  updatePanel({ panel: "steps", step: 0 });
+  const { stories } = source.told;
+  const words = stories.find((each) => each.rows > row && each.rows > 1) ?? stories[0];
+  if (!words) return; // sentences that are averaged have no steps
+  updatePanel({ panel: "steps", step: 0, attention: words.name, sentence: Math.min(row, words.rows - 1) });
 }
 
 /** What a search looked at when it chose the last of these tokens: in the map that is shown, if it is of that kind. */
-function align(tokens) {
+async function align(tokens) {
+  if (!source.kinds().length) throw new Trouble(0, "This model pays no attention: all it knows of its source is one vector.");
   const kind = source.kinds().includes("cross") ? "cross" : source.kinds()[0];
   const shown = kind === state.kind && !(state.head in THROUGH);
   const { name } = source.entry(kind, shown ? state.layer : source.layers(null, kind).at(-1));

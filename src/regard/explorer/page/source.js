@@ -3,6 +3,8 @@
 const DENSE = 256; // tokens of a side; longer texts are looked at through tiles
 const MOST_AT_ONCE = 1 << 20; // weights the server sends in one reply
 const MOST_FLOWING = 40; // tokens: a flow is computed anew for every pair
+const ROWS = 16; // that are fetched together: whoever reads one of a long text reads its neighbours next
+const BLOCKS_KEPT = 64; // of so many rows
 
 // All layers at once.
 const THROUGH = {
@@ -28,11 +30,33 @@ const THROUGH = {
   },
 };
 
+/** A map that forgets what was not used for longest. */
+class Recent extends Map {
+  constructor(most) {
+    super();
+    this.most = most;
+  }
+
+  get(name) {
+    const found = super.get(name);
+    if (found !== undefined) this.set(name, found);
+    return found;
+  }
+
+  set(name, value) {
+    this.delete(name);
+    super.set(name, value);
+    if (this.size > this.most) this.delete(this.keys().next().value);
+    return this;
+  }
+}
+
 class Source {
   constructor(api, told) {
     this.api = api;
     this.told = told;
     this.cache = new Map();
+    this.rows = new Recent(BLOCKS_KEPT);
   }
 
   kinds() {
@@ -70,23 +94,23 @@ class Source {
     return kind !== "cross" && queries === keys;
   }
 
-  once(name, make) {
-    if (!this.cache.has(name)) {
+  once(name, make, cache = this.cache) {
+    if (!cache.has(name)) {
       const made = make();
-      this.cache.set(name, made);
-      made.catch(() => this.cache.delete(name));
+      cache.set(name, made);
+      made.catch(() => cache.delete(name));
     }
-    return this.cache.get(name);
+    return cache.get(name);
   }
 
-  ask(what, body) {
+  ask(what, body, manner) {
     return this.once(`${what} ${JSON.stringify(body ?? {})}`, () =>
-      this.api.ask(`look/${what}`, { session: this.told.session, ...body }),
+      this.api.ask(`look/${what}`, { session: this.told.session, ...body }, manner),
     );
   }
 
-  bytes(what, body) {
-    return this.api.bytes(`look/${what}`, { session: this.told.session, ...body });
+  bytes(what, body, manner) {
+    return this.api.bytes(`look/${what}`, { session: this.told.session, ...body }, manner);
   }
 
   blob(what, body) {
@@ -152,27 +176,38 @@ class Source {
     });
   }
 
-  /** One query of a long text, as a matrix of one row. */
-  row(kind, layer, head, query) {
+  /** One query of a long text, as a matrix of one row. Its neighbours are fetched too, for whoever walks on. */
+  async row(kind, layer, head, query) {
     const { queries, keys, visible } = this.sides(kind);
-    return this.once(`row ${[kind, layer, head, query]}`, async () => ({
+    const { name, queries: count } = this.entry(kind, layer);
+    const columns = keys.tokens.length;
+    const block = (row) => this.block(name, head, row - (row % ROWS));
+    const own = block(query);
+    for (const next of [query - 1, query + 1]) if (next >= 0 && next < count) block(next);
+    const from = (query % ROWS) * columns;
+    return {
       rows: 1,
-      columns: keys.tokens.length,
-      values: floats(await this.bytes("row", { attention: this.entry(kind, layer).name, head, query })),
+      columns,
+      values: (await own).subarray(from, from + columns),
       rowLabels: [queries.tokens[query]],
       columnLabels: keys.tokens,
       rowNumbers: null,
       columnNumbers: null,
       visible: visible && [visible[query]],
-    }));
+    };
+  }
+
+  block(attention, head, query) {
+    const fetched = async () => floats(await this.bytes("row", { attention, head, query, count: ROWS }, { soon: true }));
+    return this.once([attention, head, query].join(), fetched, this.rows);
   }
 
   /** What each query of a long text pays to the first key and in all, and what each key receives of those that see it. */
-  margins(kind, layer, head) {
+  margins(kind, layer, head, manner) {
     const { name, queries, keys } = this.entry(kind, layer);
     const { visible } = this.sides(kind);
     return this.once(`margins ${name} ${head}`, async () => {
-      const numbers = floats(await this.bytes("margins", { attention: name, head }));
+      const numbers = floats(await this.bytes("margins", { attention: name, head }, manner));
       const received = numbers.slice(2 * queries);
       for (let key = 0, row = 0; key < keys; key++) {
         while (visible && row < queries - 1 && visible[row] <= key) row += 1;

@@ -25,12 +25,21 @@ const DEFAULTS = {
   instead: "zero", // what they read then
   grid: "pictures", // what is shown of every head
   sink: null, // whether the first token of a long text stands apart: as it deserves
+  attention: null, // of a document or a memory: the one whose steps are told
+  sentence: 0, // of the document
+  time: 0, // of the memory
+  reader: 0, // the head of the memory, and what it should have wished: as it did
+  strength: null,
+  gate: null,
+  sharpness: null,
 };
 
 const state = structuredClone(DEFAULTS);
 
-const WHOLE = ["hypothesis", "layer", "query", "key", "step", "place", "beams"];
-const REAL = ["temperature", "top_p"];
+const WHOLE = ["hypothesis", "layer", "query", "key", "step", "place", "beams", "sentence", "time", "reader"];
+const REAL = { temperature: [0.01, 10], top_p: [0.01, 1], strength: [0, 1000], gate: [0, 1], sharpness: [1, 1000] };
+const NO_WISHES = { strength: null, gate: null, sharpness: null };
+const NO_PLACE = { query: null, key: null, place: null, sentence: 0, time: 0, reader: 0, ...NO_WISHES };
 
 function readHash() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -42,7 +51,7 @@ function readHash() {
 
 function parseState(name, text) {
   if (WHOLE.includes(name)) return /^\d{1,6}$/.test(text) ? Number(text) : DEFAULTS[name];
-  if (REAL.includes(name)) return clamp(Number(text) || DEFAULTS[name], 0.01, 10);
+  if (name in REAL) return text.trim() && Number.isFinite(Number(text)) ? clamp(Number(text), ...REAL[name]) : DEFAULTS[name];
   if (name === "head") return /^\d+$/.test(text) ? Number(text) - 1 : text;
   if (name === "forced") return text.split(".").filter((part) => /^\d+$/.test(part)).map(Number);
   if (name === "off") return parseOff(text);

@@ -15,7 +15,7 @@ class TiledView {
   constructor(place, act) {
     this.place = place;
     this.act = act; // {point, choose, sink}
-    this.tiles = new Map(); // the one used last at the end
+    this.tiles = new Recent(TILES_KEPT);
   }
 
   draw(long, { scale, palette }) {
@@ -218,23 +218,20 @@ class TiledView {
   /** The tile, perhaps still without its picture. */
   tile(level, row, column) {
     const name = `${this.long.name}/${level}/${row}/${column}`;
-    let tile = this.tiles.get(name);
-    if (!tile) {
-      const count = (all, place) => Math.min(TILE, Math.ceil(all / (1 << level)) - place * TILE);
-      tile = { rows: count(this.long.rows, row), columns: count(this.long.columns, column) };
-      const { long } = this;
-      long.tile(level, row, column).then(
-        (buffer) => {
-          tile.picture = new Uint8Array(buffer);
-          if (this.long === long || this.long.name === long.name) this.paint();
-        },
-        () => this.tiles.delete(name),
-      );
-    } else {
-      this.tiles.delete(name);
-    }
+    const known = this.tiles.get(name);
+    if (known) return known;
+    const count = (all, place) => Math.min(TILE, Math.ceil(all / (1 << level)) - place * TILE);
+    const tile = { rows: count(this.long.rows, row), columns: count(this.long.columns, column) };
+    const { long } = this;
+    const seen = () => this.long?.name === long.name;
+    long.tile(level, row, column, { wanted: seen }).then(
+      (buffer) => {
+        tile.picture = new Uint8Array(buffer);
+        if (seen()) this.paint();
+      },
+      () => this.tiles.delete(name),
+    );
     this.tiles.set(name, tile);
-    while (this.tiles.size > TILES_KEPT) this.tiles.delete(this.tiles.keys().next().value);
     return tile;
   }
 
