@@ -483,16 +483,30 @@ def test_a_damaged_checkpoint_is_one_line(cli: Cli, copy: Path, text: Path, name
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:size])
-    assert_wrong_use(cli("translate", copy, text), 1, name)
+    assert_wrong_use(cli("translate", copy, text), 1, name, "is whole: use that instead")
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "trainer.json"])
-def test_a_damaged_checkpoint_is_not_resumed(cli: Cli, copy: Path, name: str) -> None:
-    folder = (copy / "checkpoints" / "last").resolve()
-    trainer = folder / "trainer.json"
-    trainer.write_text(json.dumps({**json.loads(trainer.read_text("utf-8")), "finished": None}), "utf-8")
-    (folder / name).write_bytes((folder / name).read_bytes()[:30])
-    assert_wrong_use(cli("train", "--resume", "--out", copy), 1, name)
+def test_a_damaged_last_checkpoint_is_said_and_the_one_before_it_resumed(
+    cli: Cli, trained: Path, copy: Path, name: str
+) -> None:
+    damaged = copy / "checkpoints" / "30" / name
+    damaged.write_bytes(damaged.read_bytes()[:30])
+    called = cli("train", "--resume", "--out", copy)
+    assert_one_line(called, str(damaged), "going on from step 15", "30.damaged")
+    assert called.code == 0
+    assert "trained 30 steps" in called.out
+    weights = [run / "checkpoints" / "30" / "model.safetensors" for run in (trained, copy)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "trainer.json"])
+def test_a_run_without_a_whole_checkpoint_is_not_resumed(cli: Cli, copy: Path, name: str) -> None:
+    for step in ("15", "30"):
+        (copy / "checkpoints" / step / name).write_bytes(b"")
+    before = {path: path.stat().st_mtime_ns for path in (copy / "checkpoints").rglob("*")}
+    assert_wrong_use(cli("train", "--resume", "--out", copy), 1, name, "no whole checkpoint")
+    assert {path: path.stat().st_mtime_ns for path in (copy / "checkpoints").rglob("*")} == before
 
 
 def test_a_run_without_a_checkpoint_says_how_to_go_on(cli: Cli, copy: Path, text: Path) -> None:

@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tasks": {"attention", "data", "decoding", "errors", "files", "layers", "settings", "tasks", "training", "views"},
 }
 SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "loading", "looking", "progress"} | {
+    "bulk",
     "export",
     "inspect",
     "int8",

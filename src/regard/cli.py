@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, is_out_of_memory
 
 app = typer.Typer(
     add_completion=False,
@@ -25,7 +25,16 @@ ReplaceUnknowns = Annotated[
 DataFolder = Annotated[
     str | None, typer.Option("--data", help="Folder of named data sets (default: REGARD_DATA, else the user's cache).")
 ]
-TextColumn = Annotated[str, typer.Option("--text-column", help="Of a table.")]
+TextColumn = Annotated[str, typer.Option("--text-column", "--column", help="Of a table.")]
+OutFolder = Annotated[
+    str | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Parquet (a file, folder or glob) in, parts with the results out, restartable."
+    ),
+]
+Engine = Annotated[str, typer.Option("--engine", metavar="plain|ray", help="Of --out: this process, or actors of Ray.")]
+Actors = Annotated[int | None, typer.Option("--actors", help="Of --engine ray: how many load the model.")]
+PartRows = Annotated[int | None, typer.Option("--part-rows", help="Of --out: rows of a part (default: 2048).")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Int8 = Annotated[bool, typer.Option("--int8", help="Large matrices in 8 bits: faster on a CPU, a little less exact.")]
 LengthPenalty = Annotated[float | None, typer.Option(help="The larger, the longer the translations of a beam search.")]
@@ -58,12 +67,13 @@ def main() -> NoReturn:
         code = 0
     except OSError as error:
         code = complain(f"{error.filename or 'a file'}: {error.strerror or error}", 1)
-    except MemoryError:
-        code = complain("out of memory: choose a smaller model or smaller batches", 1)
     except Exception as error:
-        if not hasattr(error, "format_message"):  # not click's word on wrong arguments
+        if is_out_of_memory(error):
+            code = complain("out of memory: choose a smaller model or smaller batches", 1)
+        elif hasattr(error, "format_message"):  # click's word on wrong arguments
+            code = complain(error.format_message(), 2)
+        else:
             raise
-        code = complain(error.format_message(), 2)
     sys.exit(code)
 
 
@@ -134,6 +144,7 @@ def finish_training(recipe: Any, folder: str, data: str | None) -> None:
     """Train or (without a recipe) resume, with a progress bar, and say how it ended."""
     from regard.progress import TrainingBar
     from regard.recipes import runner
+    from regard.training.company import leads
     from regard.training.run import Run
 
     settings = recipe.training_settings() if recipe else runner.recipe_of(Run.open(folder)).training_settings()
@@ -143,6 +154,8 @@ def finish_training(recipe: Any, folder: str, data: str | None) -> None:
         else:
             run, outcome = runner.resume(folder, data, bar)
     progress = outcome.progress
+    if not leads():
+        return
     if outcome.reason == "stopped":
         print(f"stopped and saved at step {progress.step}; go on with: regard train --resume --out {folder}")
         return
@@ -254,21 +267,41 @@ def translate(
     dictionary: Annotated[
         str | None, typer.Option(metavar="FILE.tsv", help="What to put there instead: source<TAB>target, a line each.")
     ] = None,
+    text_column: TextColumn = "text",
+    out: OutFolder = None,
+    engine: Engine = "plain",
+    actors: Actors = None,
+    part_rows: PartRows = None,
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
     """Translate lines: FILE or standard input to standard output, in order. Empty lines stay empty."""
     from itertools import islice
 
+    from regard.bulk.verb import Wishes, in_bulk
     from regard.data.parallel import read_lines
     from regard.loading import load_for
     from regard.progress import counting
 
+    search: dict[str, Any] = {
+        "do_sample": sample or None,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "seed": seed,
+        "length_penalty": length_penalty,
+        "max_new_tokens": max_new_tokens,
+        "replace_unknowns": replace_unknowns,
+        "dictionary": known_words(dictionary, replace_unknowns),
+    }
+    options = {**search, "num_beams": beam, "alignments": alignments or None}
+    wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
+    if in_bulk("translate", run, file, [text_column], wishes, options, not_with={"--nbest": nbest > 1}):
+        return
     lines = enumerate(read_lines(file or "/dev/stdin"))
     translator = load_for("translate", run, int8=int8)
     if alignments:
         translator.check_attention()
-    words = known_words(dictionary, replace_unknowns)
     if nbest > 1 and not sample:
         beam = max(nbest, beam or translator.decoding.num_beams)
     # Someone who types wants an answer to each line; a file is quicker in larger pieces.
@@ -280,18 +313,10 @@ def translate(
                     complain(f"line {number + 1} of the input is too long and was left empty", 0)
             results = translator.translate(
                 [line or "" for _, line in chunk],
+                **search,
                 num_beams=beam,
                 num_return_sequences=nbest,
-                do_sample=sample or None,
-                temperature=temperature,
-                top_k=top_k,
-                top_p=top_p,
-                seed=seed,
-                length_penalty=length_penalty,
-                max_new_tokens=max_new_tokens,
                 first_number=chunk[0][0],
-                replace_unknowns=replace_unknowns,
-                dictionary=words,
                 finished=finished,
             )
             links = translator.links(results) if alignments else None
@@ -344,17 +369,28 @@ def classify(
     second_column: Annotated[
         str | None, typer.Option("--second-column", help="Of a table of pairs; in lines a tab separates the two texts.")
     ] = None,
+    out: OutFolder = None,
+    engine: Engine = "plain",
+    actors: Actors = None,
+    part_rows: PartRows = None,
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify texts or pictures: label and probability of each, in order. Empty lines stay empty."""
     from itertools import islice
 
+    from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
     from regard.progress import counting
     from regard.tasks.image_classifier import ImageClassifier
     from regard.views.document import document_terminal
 
+    columns = [text_column] if second_column is None else [text_column, second_column]
+    wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
+    several = {"a second file (name a folder, or a glob in quotes)": bool(files) and len(files or ()) > 1}
+    source, not_with = files[0] if files else None, {"--why": why, "-o": output is not None, **several}
+    if in_bulk("classify", run, source, columns, wishes, {}, not_with):
+        return
     if output is not None and Path(output).suffix not in (".html", ".svg", ".png"):
         raise UsageError(f"-o {output}: the name must end in .html, .svg or .png")
     classifier = load_for("classify", run, int8=int8)
@@ -604,18 +640,23 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Of the sampling.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Most tokens after the prompt.")] = None,
     stop: Annotated[list[str] | None, typer.Option("--stop", help="End before this string; may be repeated.")] = None,
+    text_column: TextColumn = "text",
+    out: OutFolder = None,
+    engine: Engine = "plain",
+    actors: Actors = None,
+    part_rows: PartRows = None,
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on from a prompt, or from every line of a file; a single text appears while it is made."""
     from itertools import islice
 
+    from regard.bulk.verb import Wishes, in_bulk
     from regard.data.parallel import read_lines
     from regard.loading import load_for
 
     if file is not None and prompt:
         raise UsageError(f"both the prompt {prompt!r} and --file {file} are given; leave one of them out")
-    model = load_for("generate", run, int8=int8)
     options: dict[str, Any] = {
         "num_beams": beam,
         "do_sample": sample or (samples > 1 and not beam) or None,
@@ -627,6 +668,11 @@ def generate(
         "max_new_tokens": max_new_tokens,
         "stop": stop or (),
     }
+    wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
+    table = file or (prompt if out is not None else None) or None
+    if in_bulk("generate", run, table, [text_column], wishes, options, not_with={"--samples": samples > 1}):
+        return
+    model = load_for("generate", run, int8=int8)
     if file is None and samples == 1 and not as_json:
         model.generate(prompt, **options, streamed=lambda part: print(part, end="", flush=True))
         print()
@@ -693,15 +739,24 @@ def embed(
         str | None, typer.Option("-o", "--output", help="vectors.npy, a row per text, in place of numbers to read.")
     ] = None,
     text_column: TextColumn = "text",
+    out: OutFolder = None,
+    engine: Engine = "plain",
+    actors: Actors = None,
+    part_rows: PartRows = None,
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
     """One vector per text: a line of numbers each, in order. Of long texts the beginning is read."""
     from itertools import islice
 
+    from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
     from regard.progress import counting
 
+    wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
+    options = {"pooling": pooling, "normalize": normalize}
+    if in_bulk("embed", run, file, [text_column], wishes, options, not_with={"-o": output is not None}):
+        return
     if output is not None and Path(output).suffix != ".npy":
         raise UsageError(f"-o {output}: the name must end in .npy")
     texts = enumerate(documents(file, text_column), 1)
@@ -821,7 +876,8 @@ def serve(
     host: Annotated[str, typer.Option(help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any that is free.")] = 8000,
     api_key_file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Clients must know the key in its first line.")
+        str | None,
+        typer.Option(metavar="FILE", help="Clients must know the key in its first line, or in REGARD_API_KEY."),
     ] = None,
     max_body: Annotated[float, typer.Option(help="Megabytes of a request.")] = 10,
     max_tokens: Annotated[int, typer.Option(help="Of a request's texts, and of what is made of each.")] = 4096,

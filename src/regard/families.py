@@ -1,16 +1,26 @@
-"""The models by name: where each family lives, and `family:size` presets."""
+"""The models by name: where each family lives, and `family:size` presets.
+
+Sizes may come from a stranger's file. `refuse_absurd` holds them to what any computer could hold before a layer is
+made, and a model that cannot be made of them is an error of one line.
+"""
 
 import dataclasses
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from regard import settings
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, shortened, told
+
+MOST_LAYERS = 500  # of one kind; also heads of a memory, filters by width, blocks: whatever is made one by one
+LARGEST_SIZE = 2**31 - 1
+ONE_BY_ONE = ("layers", "highways", "read_heads", "write_heads")  # endings of names
 
 FAMILIES = {
     "rnn": ("regard.models.encoder_decoder", "EncoderDecoder"),
@@ -41,8 +51,52 @@ FAMILIES = {
 
 def build_model(family: str, config: Any) -> nn.Module:
     module, name = _family(family)
-    model: nn.Module = getattr(module, name)(config)
+    refuse_absurd(config)
+    with made_of_sizes(f"a model of the family {family}"):
+        model: nn.Module = getattr(module, name)(config)
     return model
+
+
+def sketch(family: str, config: Any) -> nn.Module:
+    """The model with shapes and names but without numbers: it costs no memory, whatever its sizes."""
+    with torch.device("meta"), _Unfilled():
+        return build_model(family, config)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Numbers that are not there need be neither drawn nor scaled: of deep models that took most of the time."""
+
+    FILLS = frozenset({"uniform_", "normal_", "kaiming_uniform_", "constant_", "zero_", "fill_", "div"})
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        filled = args[0] if args else kwargs.get("tensor")  # torch.nn.init hands it on by its name
+        is_filling = getattr(func, "__name__", "") in self.FILLS and isinstance(filled, Tensor) and filled.is_meta
+        return filled if is_filling else func(*args, **kwargs)
+
+
+def refuse_absurd(config: Any) -> None:
+    """Sizes that nothing could hold, and numbers of layers that nobody could wait for."""
+    for name, value in dataclasses.asdict(config).items():
+        inner = value.items() if isinstance(value, dict) else [(name, value)]
+        for key, known in inner:
+            is_row = isinstance(known, list | tuple)
+            counts = [len(known)] if is_row else [known] if str(key).endswith(ONE_BY_ONE) else []
+            if any(isinstance(count, int) and count > MOST_LAYERS for count in counts):
+                told_count = f"{counts[0]} entries" if is_row else shortened(known)
+                raise UsageError(f"model.{key} is {told_count} but must be at most {MOST_LAYERS}")
+            sizes = [size for size in (known if is_row else [known]) if isinstance(size, int)]
+            if any(abs(size) > LARGEST_SIZE for size in sizes):
+                raise UsageError(f"model.{key} is {shortened(known)} but must be at most {LARGEST_SIZE}")
+
+
+@contextmanager
+def made_of_sizes(what: str) -> Iterator[None]:
+    """Sizes that do not make a model, such as a negative one, are an error of one line."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{what} cannot be made with these sizes ({type(error).__name__}: {told(error)})") from error
 
 
 def resolve(section: Mapping[str, Any], offered: Mapping[str, Any] | None = None, /, **known: Any) -> tuple[str, Any]:
@@ -59,7 +113,7 @@ def resolve(section: Mapping[str, Any], offered: Mapping[str, Any] | None = None
     module, _ = _family(family)
     if size not in module.PRESETS:
         sizes = ", ".join(f"{family}:{name}" for name in module.PRESETS)
-        raise UsageError(f"there is no preset {preset!r}: choose one of {sizes}")
+        raise UsageError(f"there is no preset {shortened(preset)}: choose one of {sizes}")
     places = {field.name for field in dataclasses.fields(module.Config)}
     wanted = {name: value for name, value in (offered or {}).items() if name in places}
     return family, settings.build(module.Config, {**module.PRESETS[size], **values, **known, **wanted}, "model")
@@ -67,9 +121,7 @@ def resolve(section: Mapping[str, Any], offered: Mapping[str, Any] | None = None
 
 def check(section: Mapping[str, Any], **known: Any) -> None:
     """Refuse a `model` section that cannot be built, without the cost of building it."""
-    family, config = resolve(section, **known)
-    with torch.device("meta"):
-        build_model(family, config)
+    sketch(*resolve(section, **known))
 
 
 def config_json(family: str, config: Any, task: str) -> str:
@@ -81,13 +133,16 @@ def config_from_json(values: Mapping[str, Any], place: str) -> tuple[str, Any, s
     """The family, the Config and the task of a checkpoint."""
     values = dict(values)
     family, task = values.pop("family", None), values.pop("task", "translate")
-    if family not in FAMILIES:
-        raise RegardError(f"{place}: the family {family!r} is not one of {', '.join(FAMILIES)}")
-    return family, settings.build(_family(family)[0].Config, values, place), task
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise RegardError(f"{place}: the family {shortened(family)} is not one of {', '.join(FAMILIES)}")
+    if not isinstance(task, str):
+        raise RegardError(f"{place}: the task is {shortened(task)} but must be a text")
+    with made_of_sizes(f"{place}: a model of the family {family}"):
+        return family, settings.build(_family(family)[0].Config, values, place), task
 
 
 def _family(name: str) -> tuple[Any, str]:
     if name not in FAMILIES:
-        raise UsageError(f"there is no model family {name!r}: choose one of {', '.join(FAMILIES)}")
+        raise UsageError(f"there is no model family {shortened(name)}: choose one of {', '.join(FAMILIES)}")
     module, model = FAMILIES[name]
     return importlib.import_module(module), model

@@ -2,11 +2,13 @@
 
 import gzip
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from data.loopback import served
 from regard.data import fashion_mnist as module
 from regard.data.fashion_mnist import NAMES, fashion_mnist, read_idx
 from regard.data.named import named_images
@@ -19,10 +21,9 @@ def idx(array: np.ndarray) -> bytes:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Seven training pictures, of which two validate, and three to test on, served as the official ones are."""
     monkeypatch.setattr(module, "VALID", 2)
-    monkeypatch.setattr(module, "URL", tmp_path.as_uri())
     digests = {}
     for file, count in (("train", 7), ("t10k", 3)):
         images = np.arange(count * 6, dtype=np.uint8).reshape(count, 2, 3)
@@ -33,7 +34,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content))
             digests[name] = hashlib.sha256(content).hexdigest()
     monkeypatch.setattr(module, "SHA256", digests)
-    return tmp_path / "data"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with served(tmp_path) as url:
+        monkeypatch.setattr(module, "URL", url)
+        yield tmp_path / "data"
 
 
 def test_the_splits_are_fixed_and_apart(folder: Path) -> None:

@@ -1,14 +1,17 @@
 """IMDB: its archive becomes the documented tables, its validation part is fixed and apart."""
 
 import gzip
+import hashlib
 import io
 import json
 import tarfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from data.loopback import served
 from regard.data import imdb as module
 from regard.data.imdb import imdb
 from regard.errors import RegardError, UsageError
@@ -35,12 +38,14 @@ def archive(path: Path) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     archive(tmp_path / "served.tar.gz")
-    monkeypatch.setattr(module, "URL", (tmp_path / "served.tar.gz").as_uri())
-    monkeypatch.setattr(module, "SHA256", None)
+    monkeypatch.setattr(module, "SHA256", hashlib.sha256((tmp_path / "served.tar.gz").read_bytes()).hexdigest())
     monkeypatch.setattr(module, "VALID_OF_EACH", 2)
-    return tmp_path / "data"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with served(tmp_path) as url:
+        monkeypatch.setattr(module, "URL", f"{url}/served.tar.gz")
+        yield tmp_path / "data"
 
 
 def test_the_archive_is_fetched_once_and_becomes_two_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +54,8 @@ def test_the_archive_is_fetched_once_and_becomes_two_tables(folder: Path, monkey
     rows = [json.loads(line) for line in table.splitlines()]
     assert len(rows) == 12
     assert {"id": "train/pos/3_9", "label": 1, "rating": 9, "text": "pos 3<br />é"} in rows
-    monkeypatch.setattr(module, "URL", "file:///nowhere")
+    assert sorted(path.name for path in (folder / "imdb").iterdir()) == ["test.jsonl.gz", "train.jsonl.gz"]
+    monkeypatch.setattr(module, "URL", "https://nowhere.invalid")
     assert len(list(imdb(folder, "train"))) == 8
 
 
@@ -67,9 +73,16 @@ def test_a_wrong_archive_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPat
         RegardError, match=r"has SHA-256 .* instead of 0000.*put train\.jsonl\.gz and test\.jsonl\.gz into"
     ):
         imdb(folder, "train")
-    assert not (folder / "imdb").exists()
+    assert not list((folder / "imdb").iterdir())
     with pytest.raises(UsageError, match="unknown split 'dev'"):
         imdb(folder, "dev")
+
+
+def test_an_archive_that_swells_is_not_unpacked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "REVIEWS_MOST", 20)
+    with pytest.raises(RegardError, match="the reviews swell to more than 20 bytes"):
+        imdb(folder, "train")
+    assert not list((folder / "imdb").iterdir())
 
 
 @pytest.mark.real_data

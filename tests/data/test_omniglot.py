@@ -61,7 +61,7 @@ def test_a_damaged_file_is_named(folder: Path, content: bytes | None) -> None:
 
 
 def test_a_missing_file_says_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def offline(*arguments: object) -> Path:
+    def offline(*arguments: object, **options: object) -> Path:
         raise RegardError("cannot download: no network")
 
     monkeypatch.setattr(module, "download", offline)

@@ -1,6 +1,7 @@
 """Running text from files and by name."""
 
 import gzip
+import hashlib
 import io
 import zipfile
 from collections import Counter
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.data import running_text
+from regard.data import download, running_text
 from regard.data.running_text import Part, named_text, text_lines
 from regard.data.streams import count_words
 from regard.errors import RegardError, UsageError
@@ -40,14 +41,18 @@ def test_a_missing_data_set_is_fetched_whole_or_not_at_all(tmp_path: Path, monke
         for split in running_text.SPLITS:
             file.writestr(f"wikitext-2/wiki.{split}.tokens", f" {split} \n")
 
-    def fetch(url: str) -> Iterator[bytes]:
+    def fetch(url: str, *_: object) -> Iterator[bytes]:
         yield archive.getvalue()
 
-    monkeypatch.setattr(running_text, "fetch", fetch)
+    monkeypatch.setattr(download, "fetch", fetch)
     with pytest.raises(RegardError, match="yourself"):  # not the archive we know
         named_text("wikitext2", tmp_path, "test")
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(running_text, "WIKITEXT2_SHA256", None)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    monkeypatch.setattr(running_text, "WIKITEXT2_SHA256", hashlib.sha256(archive.getvalue()).hexdigest())
+    monkeypatch.setattr(running_text, "WIKITEXT2_TEXT_MOST", 7)
+    with pytest.raises(RegardError, match=r"train.tokens swells to 8 bytes"):
+        named_text("wikitext2", tmp_path, "test")
+    monkeypatch.setattr(running_text, "WIKITEXT2_TEXT_MOST", 8)
     assert list(text_lines([named_text("wikitext2", tmp_path, "test")])) == [" test "]
 
 
@@ -72,14 +77,14 @@ def test_the_parts_of_a_file_are_its_characters(cut: int, tmp_path: Path) -> Non
 
 
 def test_shakespeare_is_fetched_whole_and_has_no_test_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_text, "fetch", lambda url: iter([b"abc\n", b"de\n"]))
+    monkeypatch.setattr(download, "fetch", lambda url, *_: iter([b"abc\n", b"de\n"]))
     monkeypatch.setattr(running_text, "SHAKESPEARE_CUT", 5)
     with pytest.raises(UsageError, match="no test split"):
         named_text("shakespeare", tmp_path, "test")
     with pytest.raises(RegardError, match="yourself"):  # not the text we know
         named_text("shakespeare", tmp_path, "train")
-    assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(running_text, "SHAKESPEARE_SHA256", None)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    monkeypatch.setattr(running_text, "SHAKESPEARE_SHA256", hashlib.sha256(b"abc\nde\n").hexdigest())
     assert list(text_lines([named_text("shakespeare", tmp_path, "train")])) == ["abc", "d"]
     assert list(text_lines([named_text("shakespeare", tmp_path, "valid")])) == ["e"]
 

@@ -86,10 +86,16 @@ class Cosine(Dot):
         self.sharpness = nn.Parameter(torch.ones(()))
 
     def prepare_keys(self, states: Keys) -> Tensor:
-        return F.normalize(states, dim=-1)
+        return unit(states)
 
     def prepare_query(self, query: Queries) -> Tensor:
-        return self.sharpness * F.normalize(query, dim=-1)
+        return self.sharpness * unit(query)
+
+
+def unit(vectors: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch size"]:
+    """Of length one, or nearly zero. In numbers of two bytes the least length that is divided by is larger: they must
+    hold the gradient, too."""
+    return F.normalize(vectors, dim=-1, eps=max(1e-12, torch.finfo(vectors.dtype).max ** -0.5))
 
 
 class General(InnerProduct):

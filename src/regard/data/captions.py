@@ -17,9 +17,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from regard.data.images import Pixels, Preprocessing
+from regard.data.images import Pixels, Preprocessing, formats
 from regard.data.labelled import read_rows
-from regard.errors import RegardError, UsageError
+from regard.data.written import written
+from regard.errors import RegardError, UsageError, listed, shortened, told
 
 WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 LARGEST_FILE = 1 << 28  # bytes; no picture that can be decoded is larger
@@ -41,13 +42,13 @@ class CaptionedImage:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # odd metadata is no reason to speak,
                 warnings.simplefilter("error", Image.DecompressionBombWarning)  # a file that swells to gigabytes is
-                return preprocessing.pixels(Image.open(io.BytesIO(content)))
+                return preprocessing.pixels(Image.open(io.BytesIO(content), formats=formats()))
         except RegardError as error:
             raise RegardError(str(error).replace("the picture", self.name, 1)) from error
         except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
             raise RegardError(f"{self.name}: has more than {Image.MAX_IMAGE_PIXELS} pixels") from error
-        except (OSError, ValueError, SyntaxError) as error:
-            known = "of no known kind" if isinstance(error, Image.UnidentifiedImageError) else error
+        except Exception as error:  # decoders raise whatever they stumble over
+            known = "of no known kind" if isinstance(error, Image.UnidentifiedImageError) else told(error)
             raise RegardError(f"{self.name}: not a readable picture ({known})") from error
 
 
@@ -83,7 +84,7 @@ def read_captions(
 ) -> Iterator[CaptionedImage]:
     """The pictures of a table in the order of their first rows; a wrong request is an error at once."""
     rows = read_rows(table, skipped)
-    folder = Path(table).expanduser().parent if images is None else Path(images).expanduser()
+    folder = written(table).parent if images is None else written(images)
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder of pictures; give data.images")
 
@@ -91,11 +92,21 @@ def read_captions(
         for place, columns in rows:
             for column in (file_column, caption_column):
                 if not isinstance(columns.get(column), str):
-                    names = ", ".join(map(repr, columns)) or "none"
-                    raise UsageError(f"{place}: no text in the column {column!r}; the columns are {names}")
-            yield columns[file_column], columns[caption_column]
+                    raise UsageError(
+                        f"{place}: no text in the column {column!r}; the columns are {listed(columns, 12)}"
+                    )
+            yield _inside(columns[file_column], place), columns[caption_column]
 
     return grouped(cells(), lambda name: lambda: file_bytes(folder / name), str(table), skipped)
+
+
+def _inside(name: str, place: str) -> str:
+    """A name that stays in the folder of the pictures: a table must not say which other files are read."""
+    parts = re.split(r"[/\\]", name)
+    leads_out = ".." in parts or parts[0] == "" or re.match("[A-Za-z]:", name)
+    if leads_out or not name.isprintable():
+        raise UsageError(f"{place}: {shortened(name)} is not the name of a file in the folder of the pictures")
+    return name
 
 
 def grouped(
@@ -125,5 +136,5 @@ def file_bytes(path: Path) -> bytes:
         if path.stat().st_size > LARGEST_FILE:
             raise RegardError(f"{path}: is larger than {LARGEST_FILE >> 20} MB; make it smaller")
         return path.read_bytes()
-    except OSError as error:
-        raise RegardError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except (OSError, ValueError) as error:  # a name may hold what no name may hold
+        raise RegardError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regard.data.parallel import read_lines
+from regard.data.written import written
 from regard.errors import RegardError, UsageError
 
 COLUMNS = {"upos": 3, "xpos": 4}  # that hold tags
-_WORD = re.compile(r"[1-9][0-9]*")
+_WORD = re.compile(r"[1-9][0-9]{0,8}")
 _NOT_A_WORD = re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
 
 
@@ -35,7 +36,7 @@ def read_conllu(
     """Stream the sentences of a file, .gz too; without a column they have words only."""
     if column is not None and column not in COLUMNS:
         raise UsageError(f"there is no column of tags called {column!r}: choose one of {', '.join(COLUMNS)}")
-    path = Path(path).expanduser()
+    path = written(path)
     if not path.is_file():
         raise UsageError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; name a CoNLL-U file")
     return _sentences(path, column, Counter() if skipped is None else skipped)

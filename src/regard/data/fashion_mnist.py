@@ -10,7 +10,7 @@ The set has no validation split. Ours is fixed: the last 5,000 of train.
 """
 
 import gzip
-import hashlib
+import math
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.download import check_sha256, fetch
+from regard.data.download import gzipped_from
 from regard.data.images import LabelledImage
 from regard.errors import RegardError, UsageError
-from regard.files import whole_file
 
-URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+URL = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion"
+MOST = 50_000_000  # bytes of a file
 NAMES = (
     "T-shirt/top",
     "trouser",
@@ -73,29 +73,16 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """The array of bytes in a gzipped IDX file."""
     try:
         with gzip.open(path) as opened:
-            content = opened.read()
+            content = opened.read(MOST + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise RegardError(f"{path}: damaged ({error}); delete it to download it again") from error
-    head = 4 + 4 * content[3] if len(content) > 3 else 0
-    sizes = np.frombuffer(content[4:head], dtype=">u4").astype(np.int64) if len(content) >= head else np.zeros(0)
-    is_whole = content[:3] == bytes([0, 0, BYTES]) and len(sizes) and len(content) - head == sizes.prod()
-    if not is_whole:
+    head = 4 + 4 * content[3] if len(content) > 3 else 4
+    sizes = np.frombuffer(content[4:head], dtype=">u4").tolist() if len(content) >= head else []
+    is_whole = content[:3] == bytes([0, 0, BYTES]) and sizes and len(content) - head == math.prod(sizes)
+    if not is_whole or len(sizes) > 4 or len(content) > MOST:
         raise RegardError(f"{path}: not an IDX file of bytes, or cut short; delete it to download it again")
     return np.frombuffer(content, dtype=np.uint8, offset=head).reshape(sizes)
 
 
 def _file(folder: Path, name: str) -> Path:
-    path = folder / "fashion_mnist" / f"{name}.gz"
-    if path.exists():
-        return path
-    url = f"{URL}/{name}.gz"
-    try:
-        content = gzip.decompress(b"".join(fetch(url)))
-        check_sha256(hashlib.sha256(content).hexdigest(), SHA256.get(name), url)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise RegardError(f"{url} is damaged ({error}); try again, or put the file at {path} yourself") from error
-    except RegardError as error:
-        raise RegardError(f"{error} (or put the file at {path} yourself)") from error
-    with whole_file(path) as file:
-        file.write(gzip.compress(content, mtime=0))
-    return path
+    return gzipped_from(f"{URL}/{name}.gz", folder / "fashion_mnist" / f"{name}.gz", SHA256[name], MOST)

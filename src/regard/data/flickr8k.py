@@ -9,6 +9,7 @@ Its makers give the set out for non-commercial research and education, on reques
 official splits have 6,000 / 1,000 / 1,000 pictures.
 """
 
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,8 +17,9 @@ from pathlib import Path
 
 from regard.data.captions import CaptionedImage, grouped
 from regard.data.parallel import read_lines
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, told
 
+PICTURE_MOST = 64 << 20  # bytes of a picture
 SPLITS = {"train": "train", "valid": "val", "test": "test"}
 
 
@@ -39,15 +41,17 @@ def flickr8k(folder: str | Path, split: str) -> Iterator[CaptionedImage]:
 def _pictures(table: Path, archive: Path) -> Iterator[CaptionedImage]:
     try:
         opened = zipfile.ZipFile(archive)
-    except (zipfile.BadZipFile, OSError) as error:
-        raise RegardError(f"{archive}: not a readable archive ({error}); fetch it again") from error
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error) as error:
+        raise RegardError(f"{archive}: not a readable archive ({told(error)}); fetch it again") from error
 
     def reader(name: str) -> Callable[[], bytes]:
         def read() -> bytes:
             try:
+                if opened.getinfo(name).file_size > PICTURE_MOST:
+                    raise RegardError(f"{archive}: {name} swells to more than {PICTURE_MOST:,} bytes; leave it out")
                 return opened.read(name)
-            except (KeyError, zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-                raise RegardError(f"{archive}: {name} cannot be read ({error})") from error
+            except (KeyError, zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
+                raise RegardError(f"{archive}: {name} cannot be read ({told(error)})") from error
 
         return read
 

@@ -9,10 +9,12 @@ counted.
 """
 
 import json
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -22,14 +24,18 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from regard.errors import RegardError, UsageError
+from regard.data.written import written
+from regard.errors import RegardError, UsageError, told
 from regard.files import whole_folder
 
 Picture = str | Path | Image.Image | NDArray[np.uint8]
 Pixels = NDArray[np.uint8]  # [channels, height, width]
 
 SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"])
+# What those are called by the decoders. No other is tried: some run other programs.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MODES = {1: "L", 3: "RGB"}
+LARGEST_SIDE = 1 << 13  # pixels of what a model reads
 BILINEAR = int(Image.Resampling.BILINEAR)
 
 
@@ -60,10 +66,13 @@ class Preprocessing:
             )
         if min(self.std) <= 0:
             raise UsageError(f"the pixels' deviation {list(self.std)} must be positive")
+        if not all(map(math.isfinite, (*self.mean, *self.std, self.scale))):
+            raise UsageError("the pixels' mean, deviation and scale must be finite numbers")
         if isinstance(self.resize, int) and self.crop is None:
             raise UsageError(f"pictures resized by their shorter side to {self.resize} differ in shape: add a crop")
-        if min(self.shape) < 1:
-            raise UsageError(f"pictures of {self.shape[0]} x {self.shape[1]} pixels do not exist")
+        sides = (self.resize,) if isinstance(self.resize, int) else self.resize
+        if not all(1 <= side <= LARGEST_SIDE for side in (*sides, *self.shape)):
+            raise UsageError(f"pictures of {self.shape[0]} x {self.shape[1]} pixels do not exist, or are too large")
 
     @property
     def channels(self) -> int:
@@ -88,6 +97,8 @@ class Preprocessing:
             target = self.resize * height // short, self.resize * width // short
         else:
             target = self.resize
+        if target[0] * target[1] > LARGEST_SIDE**2:
+            raise RegardError(f"{_name(picture)}: {width} x {height} pixels are too narrow to be resized; cut it")
         if target != (height, width):
             image = image.resize(target[::-1], self.resample)
         if self.crop is not None:
@@ -142,8 +153,8 @@ class Preprocessing:
                 resample=int(Image.Resampling(values.get("resample", BILINEAR))),
                 scale=float(values.get("rescale_factor", 1 / 255)) if values.get("do_rescale", True) else 1.0,
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise RegardError(f"{place}: cannot be understood ({type(error).__name__}: {error})") from error
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise RegardError(f"{place}: cannot be understood ({type(error).__name__}: {told(error)})") from error
 
 
 def _height_width(shape: tuple[int, int]) -> dict[str, int]:
@@ -169,7 +180,7 @@ def _per_channel(values: Any, channels: int) -> tuple[float, ...]:
 
 def read_image(picture: Picture, channels: int) -> Image.Image:
     """Decode a picture, turn it upright, and make it grey or coloured."""
-    name = str(picture) if isinstance(picture, str | Path) else "the picture"
+    name = _name(picture)
     if isinstance(picture, np.ndarray):
         is_flat = picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] in (3, 4))
         if picture.dtype != np.uint8 or not is_flat or 0 in picture.shape:
@@ -183,7 +194,7 @@ def read_image(picture: Picture, channels: int) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata is no reason to speak,
             warnings.simplefilter("error", Image.DecompressionBombWarning)  # a file that swells to gigabytes is
-            with Image.open(picture) as opened:
+            with Image.open(picture, formats=formats()) as opened:
                 return _converted(opened, channels, name)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
         raise RegardError(f"{name}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from error
@@ -191,10 +202,22 @@ def read_image(picture: Picture, channels: int) -> Image.Image:
         raise UsageError(f"{name}: no such file; name a picture") from error
     except IsADirectoryError as error:
         raise UsageError(f"{name}: is a folder; name a picture") from error
-    except (OSError, ValueError, SyntaxError, EOFError, IndexError, TypeError) as error:  # decoders raise many things
-        is_unknown = isinstance(error, Image.UnidentifiedImageError)
-        reason = "of no known kind" if is_unknown else " ".join(str(error).split())
+    except RegardError:
+        raise
+    except Exception as error:  # decoders raise whatever they stumble over
+        reason = "of no known kind" if isinstance(error, Image.UnidentifiedImageError) else told(error)
         raise RegardError(f"{name}: not a readable picture ({reason}); save it anew as PNG or JPEG") from error
+
+
+@cache
+def formats() -> list[str]:
+    """The FORMATS that this Pillow was built with."""
+    Image.init()
+    return [name for name in FORMATS if name in Image.OPEN]
+
+
+def _name(picture: Picture) -> str:
+    return str(picture) if isinstance(picture, str | Path) else "the picture"
 
 
 def _converted(image: Image.Image, channels: int, name: str) -> Image.Image:
@@ -208,7 +231,7 @@ def _converted(image: Image.Image, channels: int, name: str) -> Image.Image:
 
 def labelled_images(folder: str | Path) -> list[LabelledImage]:
     """All pictures below a folder, in order of their names; each folder in it is a label."""
-    folder = Path(folder).expanduser()
+    folder = written(folder)
     if not folder.is_dir():
         kind = "is a file" if folder.exists() else "no such folder"
         raise UsageError(f"{folder}: {kind}; name a folder that holds one folder of pictures per label")
@@ -230,7 +253,7 @@ def picture_paths(names: Sequence[str]) -> list[str]:
     """Files as they are named, folders as the pictures below them; what is not there is an error."""
     found: list[str] = []
     for name in names:
-        path = Path(name).expanduser()
+        path = written(name)
         if not path.exists():
             raise UsageError(f"{name}: no such file; name a picture or a folder of pictures")
         found += map(str, image_files(path)) if path.is_dir() else [str(path)]
@@ -251,8 +274,10 @@ class ImageSet:
             self.labels: NDArray[np.int64] = np.fromfile(folder / "labels", dtype=np.int64)
             self.images: NDArray[np.uint8] = np.memmap(folder / "images", dtype=np.uint8, mode="r")
             self.images = self.images.reshape(len(self.labels), *values["shape"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RegardError(f"{folder}: not readable pictures ({error}); delete it to make it anew") from error
+            if not isinstance(self.report, dict) or self.images.ndim != 4 or min(self.labels, default=0) < 0:
+                raise ValueError("the report or the labels make no sense")
+        except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+            raise RegardError(f"{folder}: not readable pictures ({told(error)}); delete it to make it anew") from error
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -12,12 +12,12 @@ import gzip
 import hashlib
 import json
 import tarfile
-import tempfile
+import zlib
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from regard.data.download import download
+from regard.data.download import arriving, receive
 from regard.data.labelled import Labelled, read_labelled
 from regard.errors import RegardError, UsageError
 from regard.files import whole_file
@@ -26,6 +26,8 @@ URL = "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz"
 SHA256 = "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe"
 NAMES = {"0": "negative", "1": "positive"}
 VALID_OF_EACH = 1250
+ARCHIVE_MOST = 100_000_000  # bytes of the archive
+REVIEWS_MOST = 100_000_000  # of the reviews in it
 
 
 def imdb(folder: str | Path, split: str) -> Iterator[Labelled]:
@@ -35,7 +37,7 @@ def imdb(folder: str | Path, split: str) -> Iterator[Labelled]:
     file = "test" if split == "test" else "train"
     path = Path(folder) / "imdb" / f"{file}.jsonl.gz"
     if not path.exists():
-        _fetch(path.parent)
+        _fetch(path)
     reviews = (Labelled(known.text, NAMES.get(known.label, known.label), known.place) for known in read_labelled(path))
     return reviews if split == "test" else _part(reviews, split)
 
@@ -54,15 +56,20 @@ def _digest(review: Labelled) -> bytes:
     return hashlib.sha256(review.text.encode()).digest()
 
 
-def _fetch(folder: Path) -> None:
-    """Download the official archive (84 MB) and write its labelled half as two tables, in the order of the ids'
-    SHA-1: the first N rows are a fixed random sample."""
-    with tempfile.TemporaryDirectory() as place:
-        try:
-            archive = download(URL, Path(place) / "aclImdb_v1.tar.gz", SHA256)
-            rows = _archive_rows(archive)
-        except (RegardError, tarfile.TarError, EOFError) as error:
-            raise RegardError(f"{error} (or put train.jsonl.gz and test.jsonl.gz into {folder} yourself)") from error
+def _fetch(wanted: Path) -> None:
+    """Download the official archive (84 MB) and write its labelled half as two tables."""
+    folder = wanted.parent
+    try:
+        with arriving(folder / "aclImdb_v1.tar.gz") as part:
+            if not wanted.exists():  # somebody else may have been quicker
+                receive(URL, part, SHA256, most=ARCHIVE_MOST)
+                _write_tables(_archive_rows(part), folder)
+    except (RegardError, tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        raise RegardError(f"{error} (or put train.jsonl.gz and test.jsonl.gz into {folder} yourself)") from error
+
+
+def _write_tables(rows: list[dict[str, object]], folder: Path) -> None:
+    """In the order of the ids' SHA-1: the first N rows are a fixed random sample."""
     for file in ("train", "test"):
         chosen = [row for row in rows if str(row["id"]).startswith(f"{file}/")]
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in chosen)
@@ -73,11 +80,15 @@ def _fetch(folder: Path) -> None:
 def _archive_rows(archive: Path) -> list[dict[str, object]]:
     """`aclImdb/train/pos/2237_7.txt` is review 2237, rated 7, of the positive ones for training."""
     rows: list[dict[str, object]] = []
+    total = 0
     with tarfile.open(archive, "r:gz") as opened:
         for member in opened:
             parts = Path(member.name).parts
             if len(parts) != 4 or parts[2] not in ("neg", "pos") or not (file := opened.extractfile(member)):
                 continue
+            total += member.size
+            if total > REVIEWS_MOST:
+                raise RegardError(f"{URL}: the reviews swell to more than {REVIEWS_MOST:,} bytes")
             name = "/".join(parts[1:]).removesuffix(".txt")
             label, rating = int(parts[2] == "pos"), int(name.rpartition("_")[2])
             rows.append({"id": name, "label": label, "rating": rating, "text": file.read().decode("utf-8")})

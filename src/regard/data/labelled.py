@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.parallel import read_lines
-from regard.errors import RegardError, UsageError
+from regard.data.written import written
+from regard.errors import RegardError, UsageError, listed, shortened, told
 
 LONGEST_TEXT = 10_000_000  # characters; a file without line ends must not fill the memory
 FORMS = (".jsonl", ".tsv", ".csv", ".parquet")
+TABLES = (*FORMS, ".jsonl.gz", ".tsv.gz", ".csv.gz")
 
 Row = tuple[str, dict[str, Any]]  # its place and its columns
 
@@ -61,7 +63,7 @@ def read_text_pairs(path: str | Path, text_column: str, second_column: str) -> I
 
 def read_rows(path: str | Path, skipped: Counter[str] | None = None, form: str | None = None) -> Iterator[Row]:
     """The rows of a table, in the form its name tells or the one given; overlong ones are left out and counted."""
-    path = Path(path).expanduser()
+    path = written(path)
     name = path.name.lower().removesuffix(".gz")
     readers = {".jsonl": _jsonl, ".tsv": _tsv, ".csv": _csv, ".parquet": _parquet}
     form = form or next((form for form in FORMS if name.endswith(form)), None)
@@ -96,7 +98,7 @@ def _text(columns: dict[str, Any], column: str, place: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise RegardError(f"{place}: {column!r} is {_shortened(value)}; it must be a text")
+        raise RegardError(f"{place}: {column!r} is {shortened(value)}; it must be a text")
     # Half of a surrogate pair, which JSON can spell, belongs to no text.
     return value.encode("utf-8", "replace").decode("utf-8")
 
@@ -104,14 +106,13 @@ def _text(columns: dict[str, Any], column: str, place: str) -> str:
 def _label(columns: dict[str, Any], column: str, place: str) -> str:
     value = _cell(columns, column, place)
     if not isinstance(value, str | int) or not str(value).strip():
-        raise RegardError(f"{place}: {column!r} is {_shortened(value)}; a label is a text or a whole number")
+        raise RegardError(f"{place}: {column!r} is {shortened(value)}; a label is a text or a whole number")
     return str(value).strip()
 
 
 def _cell(columns: dict[str, Any], column: str, place: str) -> Any:
     if column not in columns:
-        names = ", ".join(map(repr, columns)) or "none"
-        raise UsageError(f"{place}: no column {column!r}; the columns are {names}")
+        raise UsageError(f"{place}: no column {column!r}; the columns are {listed(columns, 12)}")
     return columns[column]
 
 
@@ -134,7 +135,7 @@ def _jsonl(path: Path, skipped: Counter[str]) -> Iterator[Row]:
         except (ValueError, RecursionError) as error:
             raise RegardError(f"{place}: not JSON ({error}); write one object per line") from error
         if not isinstance(columns, dict):
-            raise RegardError(f"{place}: {_shortened(columns)} is not an object; write one object per line")
+            raise RegardError(f"{place}: {shortened(columns)} is not an object; write one object per line")
         yield place, columns
 
 
@@ -184,11 +185,5 @@ def _parquet(path: Path, skipped: Counter[str]) -> Iterator[Row]:
                 for columns in batch.to_pylist():
                     number += 1
                     yield f"{path}, row {number}", columns
-    except (pyarrow.ArrowException, UnicodeDecodeError, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise RegardError(f"{path}: not a readable Parquet file after row {number} ({reason})") from error
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise RegardError(f"{path}: not a readable Parquet file after row {number} ({told(error)})") from error

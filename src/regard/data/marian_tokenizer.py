@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.tokenizer import END, MARK, NO_TOKEN, PAD, UNKNOWN, Tokenizer
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, told
 
 KIND = "marian"
 LANGUAGE = re.compile(r">>[^\s<>]+<<")
@@ -44,8 +44,8 @@ class MarianTokenizer(Tokenizer):
             raise UsageError(f"{folder}: separate_vocabs, a vocabulary for each language, is not implemented")
         try:
             vocabulary = json.loads(found["vocab.json"])
-        except ValueError as error:
-            raise RegardError(f"{folder / 'vocab.json'}: not JSON ({error})") from error
+        except (ValueError, RecursionError) as error:
+            raise RegardError(f"{folder / 'vocab.json'}: not JSON ({told(error)})") from error
         return cls(found["source.spm"], found["target.spm"], vocabulary, str(folder))
 
     @classmethod
@@ -54,7 +54,7 @@ class MarianTokenizer(Tokenizer):
         try:
             source, target = (base64.b64decode(values[side], validate=True) for side in ("source", "target"))
         except (KeyError, TypeError, ValueError) as error:
-            raise RegardError(f"{place}: not a readable tokenizer ({error})") from error
+            raise RegardError(f"{place}: not a readable tokenizer ({told(error)})") from error
         return cls(source, target, values.get("vocabulary", {}), place)
 
     def to_json(self) -> str:
@@ -107,7 +107,7 @@ def load_tokenizer(path: str | Path) -> Tokenizer:
     """A `tokenizer.json` of any kind."""
     try:
         values = json.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         values = None  # the other reader says what is wrong
     if isinstance(values, dict) and values.get("kind") == KIND:
         return MarianTokenizer.from_values(values, str(path))
@@ -129,8 +129,8 @@ def _options(folder: Path) -> dict[str, Any]:
         return {}
     try:
         values = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RegardError(f"{path}: damaged ({error})") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise RegardError(f"{path}: damaged ({told(error)})") from error
     return values if isinstance(values, dict) else {}
 
 
@@ -141,8 +141,8 @@ def _pieces_of(model: bytes, place: str) -> Any:
         raise RegardError(f"{place}: SentencePiece is needed to read it; run: pip install 'regard[marian]'") from error
     try:
         processor = SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
-        raise RegardError(f"{place}: not a readable SentencePiece model ({' '.join(str(error).split())})") from error
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise RegardError(f"{place}: not a readable SentencePiece model ({told(error)})") from error
     if not model or len(processor) == 0:
         raise RegardError(f"{place}: an empty file is not a SentencePiece model")
     return processor
@@ -151,7 +151,8 @@ def _pieces_of(model: bytes, place: str) -> Any:
 def _checked(vocabulary: Any, place: str) -> dict[str, int]:
     """Each piece has a number of its own, from 0 on."""
     numbers = vocabulary.values() if isinstance(vocabulary, Mapping) else (None,)
-    if not all(isinstance(number, int) for number in numbers) or sorted(numbers) != list(range(len(numbers))):
+    are_numbers = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+    if not are_numbers or sorted(numbers) != list(range(len(numbers))):
         raise RegardError(f"{place}: the vocabulary does not number its pieces from 0 on, each once")
     missing = [token for token in (PAD, END, UNKNOWN) if token not in vocabulary]
     if missing:

@@ -12,17 +12,14 @@ Layout of the data folder:
     flickr8k/{images_{train,val,test}.zip,captions_{train,val,test}.tsv.gz}
 """
 
-import gzip
-import hashlib
 import inspect
 import os
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from regard.data.captions import CaptionedImage
-from regard.data.download import check_sha256, fetch
+from regard.data.download import gzipped_from
 from regard.data.fashion_mnist import fashion_mnist
 from regard.data.flickr8k import flickr8k
 from regard.data.glue import mrpc, sst2
@@ -33,14 +30,14 @@ from regard.data.omniglot import omniglot
 from regard.data.pairs import Pair
 from regard.data.parallel import read_pairs
 from regard.data.reversal import reversal
-from regard.errors import RegardError, UsageError
-from regard.files import whole_file
+from regard.errors import UsageError
 
 T = TypeVar("T")
 MULTI30K_URL = "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1"
 MULTI30K_SPLITS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 MULTI30K_LANGUAGES = ("en", "de", "fr", "cs")
 MULTI30K_ENDINGS = {"raw": "", "tok": ".lc.norm.tok"}  # tok: lower-cased, normalised, tokenised by its makers
+MULTI30K_MOST = 4_000_000  # bytes of a file
 
 
 def data_folder(explicit: str | Path | None = None) -> Path:
@@ -86,23 +83,8 @@ def _known(what: str, value: str, known: list[str]) -> None:
 
 def _multi30k_file(folder: Path, name: str) -> Path:
     """The file in the data folder; downloaded, checked and gzipped if it is not there yet."""
-    path = folder / "multi30k" / f"{name}.gz"
-    if path.exists():
-        return path
-    gzipped = name.startswith("raw/")  # their raw text is gzipped, their tokenised text is not
-    url = f"{MULTI30K_URL}/{name}" + ".gz" * gzipped
-    try:
-        content = b"".join(fetch(url))  # at most two megabytes
-        if gzipped:
-            content = gzip.decompress(content)
-        check_sha256(hashlib.sha256(content).hexdigest(), MULTI30K_SHA256.get(name), url)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise RegardError(f"{url} is damaged ({error}); try again, or put the file at {path} yourself") from error
-    except RegardError as error:
-        raise RegardError(f"{error} (or put the file at {path} yourself)") from error
-    with whole_file(path) as file:
-        file.write(gzip.compress(content, mtime=0))
-    return path
+    url = f"{MULTI30K_URL}/{name}" + ".gz" * name.startswith("raw/")  # their tokenised text is not gzipped
+    return gzipped_from(url, folder / "multi30k" / f"{name}.gz", MULTI30K_SHA256[name], MULTI30K_MOST)
 
 
 def _corpus(folder: str | Path, split: str, count: int | None = None, seed: int = 0) -> Iterator[Pair]:

@@ -12,6 +12,7 @@ and all others for the test. Their number is 1,200 in the papers since Vinyals e
 were made, which have not even an alphabet in common.
 """
 
+import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from regard.data.download import download
 from regard.data.images import LabelledImage
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, told
 
 URL = "https://raw.githubusercontent.com/bitsandscraps/omniglot/9514cfd6780ed78e96a4d88bae8c85f3ee31359e"
 SHA256 = {
@@ -30,6 +31,8 @@ SHA256 = {
 }
 CHARACTERS = {"images_background": (0, 964), "images_evaluation": (964, 1623)}  # from, and up to
 ALL, VALID = 1623, 100
+LARGEST = 964 * 20 * 105 * 105  # pixels of a file
+MOST = 10_000_000  # bytes of a file
 
 
 def omniglot(folder: str | Path, split: str, characters: int = 1200) -> Iterator[LabelledImage]:
@@ -60,15 +63,22 @@ def _drawings(paths: dict[str, Path], first: int, last: int) -> Iterator[Labelle
 
 def _read(path: Path, count: int) -> NDArray[np.bool_]:
     try:
+        with zipfile.ZipFile(path) as archive, archive.open("images.npy") as member:
+            # The header first: what it promises decides how much memory is asked for.
+            if np.lib.format.read_magic(member) != (1, 0):
+                raise ValueError("not an array of version 1.0")
+            shape, _, kind = np.lib.format.read_array_header_1_0(member)
+            if len(shape) != 4 or shape[0] != count or kind != np.bool_ or math.prod(shape) > LARGEST:
+                raise RegardError(
+                    f"{path}: {kind} {list(shape)} are not the drawings of {count} characters; "
+                    "delete it to download it again"
+                )
         with np.load(path, allow_pickle=False) as opened:
             images: NDArray[np.bool_] = opened["images"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise RegardError(f"{path}: damaged ({error}); delete it to download it again") from error
-    if images.ndim != 4 or len(images) != count or images.dtype != np.bool_:
-        raise RegardError(
-            f"{path}: {images.dtype} {list(images.shape)} are not the drawings of {count} characters; "
-            "delete it to download it again"
-        )
+    except RegardError:
+        raise
+    except Exception as error:  # archives and headers fail in many ways
+        raise RegardError(f"{path}: damaged ({told(error)}); delete it to download it again") from error
     return images
 
 
@@ -77,6 +87,6 @@ def _file(folder: Path, name: str) -> Path:
     if path.exists():
         return path
     try:
-        return download(f"{URL}/{name}.npz", path, SHA256[name])
+        return download(f"{URL}/{name}.npz", path, SHA256[name], most=MOST)
     except RegardError as error:
         raise RegardError(f"{error} (or put the file at {path} yourself)") from error

@@ -21,10 +21,13 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from regard.data.pairs import Pair
-from regard.errors import RegardError, UsageError
+from regard.data.written import written
+from regard.errors import RegardError, UsageError, listed, shortened, told
 
 MAX_LINE_CHARACTERS = 100_000
 """A longer line is skipped: no model reads it, and a file without line ends must not fill the memory."""
+
+TABLES = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz", ".parquet")
 
 _BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -113,7 +116,7 @@ def _decoded(line: bytes, path: Path, number: int, start: int) -> str:
 
 
 def _existing(path: str | Path) -> Path:
-    path = Path(path).expanduser()
+    path = written(path)
     if not path.exists():
         raise UsageError(f"{path}: no such file; check the path")
     if path.is_dir():
@@ -186,7 +189,7 @@ def _tsv(path: Path, source_column: str, target_column: str, skipped: Counter[st
             if columns != ("source", "target"):
                 raise UsageError(
                     f"{path}, line 1: no header with the columns {source_column!r} and {target_column!r}; "
-                    f"it holds {_shortened(cells[0])} and {_shortened(cells[1])}"
+                    f"it holds {shortened(cells[0])} and {shortened(cells[1])}"
                 )
         source, target = reversed(cells) if swapped else cells
         yield from _pairs(source, target, skipped)
@@ -207,7 +210,7 @@ def _jsonl(path: Path, source_column: str, target_column: str, skipped: Counter[
         except (ValueError, RecursionError) as error:
             raise RegardError(f"{place}: not usable JSON ({error}); write one object of two texts per line") from error
         if not isinstance(row, dict):
-            raise RegardError(f"{place}: {_shortened(row)} is not an object; write one object per line")
+            raise RegardError(f"{place}: {shortened(row)} is not an object; write one object per line")
         source, target = (_text(row, column, place) for column in (source_column, target_column))
         yield from _pairs(source, target, skipped)
 
@@ -219,7 +222,7 @@ def _text(row: dict[str, object], column: str, place: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise RegardError(f"{place}: {column!r} is {_shortened(value)}; it must be a text")
+        raise RegardError(f"{place}: {column!r} is {shortened(value)}; it must be a text")
     if _SURROGATE.search(value):
         raise RegardError(f"{place}: {column!r} holds half of a \\ud83d\\ude00-style pair; write both halves")
     return value
@@ -252,16 +255,11 @@ def _parquet(path: Path, source_column: str, target_column: str, skipped: Counte
                     yield from _pairs(source, target, skipped)
     except UnicodeDecodeError as error:
         raise RegardError(f"{path}, row {row}: a text is not UTF-8 ({error.reason}); write the file again") from error
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = " ".join(str(error).split())
-        raise RegardError(f"{path}: not a readable Parquet file after row {row} ({reason}); write it again") from error
+    except (pyarrow.ArrowException, OSError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        raise RegardError(
+            f"{path}: not a readable Parquet file after row {row} ({told(error)}); write it again"
+        ) from error
 
 
 def _missing(column: str, present: list[str], place: str) -> UsageError:
-    names = ", ".join(map(repr, present)) or "none"
-    return UsageError(f"{place}: no column {column!r}; the columns are {names}: name two of them")
-
-
-def _shortened(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return UsageError(f"{place}: no column {column!r}; the columns are {listed(present, 12)}: name two of them")

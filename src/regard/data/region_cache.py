@@ -20,6 +20,7 @@ from torch import Tensor
 from regard.data.captions import CaptionedImage, digest, readable_pictures
 from regard.data.images import Preprocessing
 from regard.errors import RegardError
+from regard.errors import told as said
 from regard.files import whole_file, write_text
 
 AT_ONCE = 64  # pictures encoded together; changes speed, never which file is made
@@ -77,13 +78,15 @@ def cached_regions(
     try:
         rows = np.full(len(pictures), -1, dtype=np.int64)
         kept = json.loads(told.read_text("utf-8"))["kept"]
+        if not isinstance(kept, list) or not all(type(row) is int and 0 <= row < len(rows) for row in kept):
+            raise ValueError("it does not say which pictures it has")
         rows[kept] = np.arange(len(kept))
         regions = np.load(path, mmap_mode="r", allow_pickle=False)
-        if regions.shape[:1] != (len(kept),):
-            raise ValueError(f"{len(kept)} pictures but {regions.shape[0]} rows")
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        if regions.ndim != 3 or len(regions) != len(kept) or regions.dtype != np.float16:
+            raise ValueError(f"{len(kept)} pictures but {regions.dtype} {list(regions.shape)}")
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError, SyntaxError) as error:
         raise RegardError(
-            f"{path}: not a readable cache ({error}); delete it and {told.name} to make them anew"
+            f"{path}: not a readable cache ({said(error)}); delete it and {told.name} to make them anew"
         ) from error
     return RegionSet(regions, rows)
 

@@ -10,25 +10,30 @@ without an end in sight (see regard.data.parallel.MAX_LINE_CHARACTERS) are left 
 """
 
 import gzip
-import hashlib
-import io
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from regard.data.download import check_sha256, fetch
+from regard.data.download import arriving, gzipped_from, receive
+from regard.data.labelled import TABLES as LABELLED_TABLES
+from regard.data.labelled import read_texts
 from regard.data.named import data_folder
 from regard.data.parallel import read_lines
+from regard.data.written import is_remote, written
 from regard.errors import RegardError, UsageError
 from regard.files import whole_file
 
 SPLITS = ("train", "valid", "test")
+TABLES = tuple(form for form in LABELLED_TABLES if ".tsv" not in form and ".csv" not in form)
+TEXTS = (".txt", ".txt.gz", ".tokens", ".tokens.gz", *TABLES)
 WIKITEXT2_URL = "https://wikitext.smerity.com/wikitext-2-v1.zip"
+WIKITEXT2_MOST, WIKITEXT2_TEXT_MOST = 10_000_000, 20_000_000  # bytes of the archive, and of each of its texts
 WIKITEXT2_SHA256 = "92675f1d63015c1c8b51f1656a52d5bdbc33aafa60cc47a218a66e7ee817488c"
 SHAKESPEARE_URL = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+SHAKESPEARE_MOST = 2_000_000  # bytes
 SHAKESPEARE_CUT = 1_003_854  # of 1,115,394 characters: nine tenths
 
 
@@ -47,20 +52,29 @@ def wikitext2(folder: str | Path, split: str) -> Path:
     """
     path = Path(folder) / "wikitext2" / f"wiki.{split}.tokens.gz"
     if not path.exists():
-        _fetch_wikitext2(path.parent)
+        _fetch_wikitext2(path)
     return path
 
 
-def _fetch_wikitext2(folder: Path) -> None:
+def _fetch_wikitext2(wanted: Path) -> None:
+    folder = wanted.parent
     try:
-        content = b"".join(fetch(WIKITEXT2_URL))  # four megabytes
-        check_sha256(hashlib.sha256(content).hexdigest(), WIKITEXT2_SHA256, WIKITEXT2_URL)
-    except RegardError as error:
+        with arriving(folder / "wikitext-2-v1.zip") as part:
+            if not wanted.exists():  # somebody else may have been quicker
+                receive(WIKITEXT2_URL, part, WIKITEXT2_SHA256, most=WIKITEXT2_MOST)
+                _unpack_wikitext2(part, folder)
+    except (RegardError, KeyError, zipfile.BadZipFile) as error:
         raise RegardError(f"{error} (or put wiki.{{train,valid,test}}.tokens.gz into {folder} yourself)") from error
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+
+
+def _unpack_wikitext2(part: Path, folder: Path) -> None:
+    with zipfile.ZipFile(part) as archive:
         for split in SPLITS:
+            member = archive.getinfo(f"wikitext-2/wiki.{split}.tokens")
+            if member.file_size > WIKITEXT2_TEXT_MOST:
+                raise RegardError(f"{WIKITEXT2_URL}: {member.filename} swells to {member.file_size:,} bytes")
             with whole_file(folder / f"wiki.{split}.tokens.gz") as file:
-                file.write(gzip.compress(archive.read(f"wikitext-2/wiki.{split}.tokens"), mtime=0))
+                file.write(gzip.compress(archive.read(member), mtime=0))
 
 
 def shakespeare(folder: str | Path, split: str) -> Part:
@@ -75,19 +89,8 @@ def shakespeare(folder: str | Path, split: str) -> Part:
             "shakespeare has no test split: by custom its last tenth is for validation; "
             "use the split valid and say that the best checkpoint was chosen by it"
         )
-    if not path.exists():
-        _fetch_shakespeare(path)
+    gzipped_from(SHAKESPEARE_URL, path, SHAKESPEARE_SHA256, SHAKESPEARE_MOST)
     return Part(path, last=SHAKESPEARE_CUT) if split == "train" else Part(path, first=SHAKESPEARE_CUT)
-
-
-def _fetch_shakespeare(path: Path) -> None:
-    try:
-        content = b"".join(fetch(SHAKESPEARE_URL))  # one megabyte
-        check_sha256(hashlib.sha256(content).hexdigest(), SHAKESPEARE_SHA256, SHAKESPEARE_URL)
-    except RegardError as error:
-        raise RegardError(f"{error} (or put the text at {path} yourself)") from error
-    with whole_file(path) as file:
-        file.write(gzip.compress(content, mtime=0))
 
 
 NAMED_TEXTS: dict[str, Callable[[str | Path, str], Path | Part]] = {
@@ -103,19 +106,25 @@ def named_text(name: str, folder: str | Path | None, split: str) -> Path | Part:
     return NAMED_TEXTS[name](data_folder(folder), split)
 
 
-def existing(path: str | Path) -> Path:
-    """The path, if something can be read there."""
-    path = Path(path).expanduser()
-    if not path.is_file():
-        raise UsageError(f"{path}: {'is a folder; name a file in it' if path.is_dir() else 'no such file'}")
+def existing(path: str) -> str:
+    """The path, if something can be read there. An address is believed until it is read."""
+    if not is_remote(path) and not written(path).is_file():
+        raise UsageError(f"{path}: no such file")
     return path
 
 
-def text_lines(paths: Sequence[str | Path | Part], skipped: Counter[str] | None = None) -> Iterator[str]:
-    """The lines of all files, one file after the other."""
+def text_lines(
+    paths: Sequence[str | Path | Part], skipped: Counter[str] | None = None, column: str = "text"
+) -> Iterator[str]:
+    """The lines of all files, one file after the other; of a table, those of the texts in one column."""
     skipped = Counter() if skipped is None else skipped
     for path in paths:
-        yield from _lines(path if isinstance(path, Part) else Part(Path(path)), skipped)
+        if not isinstance(path, Part) and str(path).lower().endswith(TABLES):
+            for text in read_texts(path, column, skipped):
+                yield from text.replace("\r\n", "\n").split("\n")
+                yield ""  # where a text ends
+        else:
+            yield from _lines(path if isinstance(path, Part) else Part(written(path)), skipped)
 
 
 def _lines(part: Part, skipped: Counter[str]) -> Iterator[str]:

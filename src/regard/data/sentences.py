@@ -20,8 +20,9 @@ import numpy as np
 
 from regard.data.documents import sentence_spans
 from regard.data.frames import encode_around
+from regard.data.token_pairs import are_starts
 from regard.data.tokenizer import UNKNOWN, Tokenizer
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, told
 from regard.files import whole_folder
 
 DOCUMENTS_AT_ONCE = 64  # encoded together; changes speed, never results
@@ -36,10 +37,10 @@ class TokenSentences:
             self.tokens = np.memmap(folder / "tokens", dtype=np.uint32, mode="r")
             self.starts = np.fromfile(folder / "starts", dtype=np.int64)
             self.documents = np.fromfile(folder / "documents", dtype=np.int64)
-            self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise RegardError(f"{folder}: not readable sentences ({error}); delete it to make it anew") from error
-        if (self.starts[-1], self.documents[-1]) != (len(self.tokens), len(self.starts) - 1):
+            self.report: dict[str, int] = dict(json.loads((folder / "report.json").read_text("utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise RegardError(f"{folder}: not readable sentences ({told(error)}); delete it to make it anew") from error
+        if not are_starts(self.starts, len(self.tokens)) or not are_starts(self.documents, len(self.starts) - 1):
             raise RegardError(f"{folder}: is cut short; delete the folder to make it anew")
 
     def __len__(self) -> int:

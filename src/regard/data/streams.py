@@ -22,7 +22,7 @@ import numpy as np
 
 from regard.data.batching import Place
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import RegardError, told
 from regard.files import whole_folder
 
 ENCODE_AT_ONCE = 4096  # texts
@@ -60,10 +60,10 @@ class TokenStream:
         try:
             self._tokens = np.memmap(folder / "tokens", dtype=np.uint32, mode="r")
             self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
-            whole = len(self._tokens) == self.report["tokens"] + 1
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            whole = len(self._tokens) == self.report["tokens"] + 1 and isinstance(self.report["words"], int)
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise RegardError(
-                f"{folder}: not a readable stream of tokens ({error}); delete it to make it anew"
+                f"{folder}: not a readable stream of tokens ({told(error)}); delete it to make it anew"
             ) from error
         if not whole:
             raise RegardError(f"{folder}: tokens is cut short; delete the folder to make it anew")

@@ -20,7 +20,8 @@ from regard.data.batching import TokenBatches
 from regard.data.documents import Encoded, WordEncoder, read_document
 from regard.data.frames import Frame
 from regard.data.labelled import Labelled
-from regard.errors import RegardError, UsageError
+from regard.data.token_pairs import are_starts
+from regard.errors import RegardError, UsageError, told
 from regard.files import whole_folder
 
 Items = NDArray[np.int64]
@@ -33,13 +34,22 @@ class TokenDocuments:
     def __init__(self, folder: Path):
         try:
             files = {name: np.memmap(folder / name, dtype=kind, mode="r") for name, kind in KINDS.items()}
-            self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise RegardError(f"{folder}: not readable documents ({error}); delete it to make it anew") from error
-        self.tokens, self.lengths, self.labels = files["tokens"], files["lengths"], files["labels"]
-        self.offsets = files["offsets"].reshape(-1, 2)
-        if tuple(self.offsets[-1]) != (len(self.tokens), len(self.lengths)) or len(self) != len(self.labels):
+            self.report: dict[str, int] = dict(json.loads((folder / "report.json").read_text("utf-8")))
+            self.tokens, self.lengths, self.labels = files["tokens"], files["lengths"], files["labels"]
+            self.offsets = files["offsets"].reshape(-1, 2)
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise RegardError(f"{folder}: not readable documents ({told(error)}); delete it to make it anew") from error
+        if not self._is_whole():
             raise RegardError(f"{folder}: is cut short; delete the folder to make it anew")
+
+    def _is_whole(self) -> bool:
+        """Documents follow one another, each with a label and a sentence, and their sentences make up their tokens."""
+        tokens, sentences = self.offsets[:, 0], self.offsets[:, 1]
+        if not are_starts(tokens, len(self.tokens)) or not are_starts(sentences, len(self.lengths)):
+            return False
+        ends = np.concatenate([[0], np.cumsum(self.lengths, dtype=np.int64)])
+        has_sentences = bool((np.diff(sentences) > 0).all())
+        return has_sentences and np.array_equal(ends[sentences], tokens) and len(self) == len(self.labels)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from regard.data.pairs import Pair
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
+from regard.errors import RegardError, told
 from regard.files import whole_folder
 
 SIDES = ("source", "target")
@@ -33,13 +33,15 @@ class TokenPairs:
         try:
             self._offsets = {side: np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r") for side in SIDES}
             self._tokens = {side: np.memmap(folder / f"{side}.tokens", dtype=np.uint32, mode="r") for side in SIDES}
-            self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
-        except (OSError, ValueError) as error:
+            self.report: dict[str, int] = dict(json.loads((folder / "report.json").read_text("utf-8")))
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise RegardError(
-                f"{folder}: not a readable tokenised corpus ({error}); delete it to make it anew"
+                f"{folder}: not a readable tokenised corpus ({told(error)}); delete it to make it anew"
             ) from error
+        if len(self._offsets["source"]) != len(self._offsets["target"]):
+            raise RegardError(f"{folder}: its two sides are not equally long; delete the folder to make it anew")
         for side in SIDES:
-            if len(self._tokens[side]) != self._offsets[side][-1]:
+            if not are_starts(self._offsets[side], len(self._tokens[side])):
                 raise RegardError(f"{folder}: {side}.tokens is cut short; delete the folder to make it anew")
 
     def __len__(self) -> int:
@@ -55,6 +57,11 @@ class TokenPairs:
     def lengths(self) -> NDArray[np.int32]:
         """Tokens per sentence, [pairs, 2]: source and target."""
         return np.stack([np.diff(self._offsets[side]).astype(np.int32) for side in SIDES], axis=1)
+
+
+def are_starts(offsets: NDArray[np.int64], count: int) -> bool:
+    """Whether these are places where one after the other begins among `count`, and where the last one ends."""
+    return len(offsets) > 0 and offsets[0] == 0 and offsets[-1] == count and bool((np.diff(offsets) >= 0).all())
 
 
 def tokenise(

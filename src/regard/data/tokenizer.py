@@ -6,13 +6,15 @@ text, blanks included, comes back exactly) and `char`. A tokenizer is trained fr
 `tokenizer.json`, a public one too; it knows its own special tokens, and which word each piece belongs to.
 """
 
+import json
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, told
 
 PAD, START, END, UNKNOWN = "<pad>", "<s>", "</s>", "<unk>"
 SPECIALS = (PAD, START, END, UNKNOWN)
@@ -61,6 +63,8 @@ class Tokenizer:
             )
         backend, trainer = KINDS[kind](vocabulary)
         backend.normalizer = NORMAL_FORMS.get(kind, _normal_form)(lowercase)
+        if isinstance(trainer, trainers.WordPieceTrainer):
+            return cls(_train_wordpiece(backend, trainer, texts))
         backend.train_from_iterator(iter(texts), trainer)
         return cls(backend)
 
@@ -68,11 +72,13 @@ class Tokenizer:
     def load(cls, path: str | Path) -> "Tokenizer":
         """Read a `tokenizer.json`."""
         try:
-            return cls(Backend.from_file(str(path)))
-        except Exception as error:  # tokenizers raises bare Exception for every fault of the file
-            if isinstance(error, RegardError):
-                raise
-            raise RegardError(f"{path}: not a readable tokenizer ({' '.join(str(error).split())})") from error
+            return checked(Backend.from_file(str(path)), str(path))
+        except RegardError:
+            raise
+        except BaseException as error:
+            if is_fault_of_a_tokenizer(error):
+                raise RegardError(f"{path}: not a readable tokenizer ({told(error)})") from error
+            raise
 
     @property
     def target(self) -> "Tokenizer":
@@ -130,6 +136,24 @@ class Tokenizer:
         return piece.startswith(MARK)
 
 
+TRIAL = "a text, 1 \u3400\n"  # with a character that few vocabularies have
+
+
+def checked(backend: Backend, place: str) -> Tokenizer:
+    """The tokenizer of a file, once it has shown that it works: some faults only show in use."""
+    vocabulary = backend.get_vocab()
+    if vocabulary and max(vocabulary.values()) != len(vocabulary) - 1:
+        raise RegardError(f"{place}: the tokenizer does not number its {len(vocabulary)} tokens from 0 on, each once")
+    tokenizer = Tokenizer(backend)
+    tokenizer.decode(tokenizer.encode(TRIAL))
+    return tokenizer
+
+
+def is_fault_of_a_tokenizer(error: BaseException) -> bool:
+    """tokenizers raises bare Exception for every fault of a file, and panics, which are not even that, at some."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 def _normal_form(lowercase: bool) -> normalizers.Normalizer:
     """Composed characters, single blanks, and no word that looks like a special token."""
     steps: list[normalizers.Normalizer] = [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " ")]
@@ -171,6 +195,29 @@ def _wordpiece(vocabulary: int) -> tuple[Backend, trainers.Trainer]:
     backend.decoder = decoders.WordPiece(cleanup=False)
     trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=list(SPECIALS), show_progress=False)
     return backend, trainer
+
+
+def _train_wordpiece(backend: Backend, trainer: trainers.WordPieceTrainer, texts: Iterable[str]) -> Backend:
+    """Train so that the same texts always give the same vocabulary.
+
+    The trainer numbers the pieces "##x" in the order of a hash table, and what it joins first depends on the numbers.
+    So they are told it in alphabetical order, as if they were special tokens, which takes a second pass over the texts.
+    """
+    specials = list(trainer.special_tokens)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
+        inside: set[str] = set()
+        for text in texts:
+            for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(text)):
+                inside.update(word[1:])
+            kept.write(json.dumps(text) + "\n")
+        kept.seek(0)
+        trainer.special_tokens = [*specials, *(f"##{letter}" for letter in sorted(inside))]
+        backend.train_from_iterator((json.loads(line) for line in kept), trainer)
+    model = models.WordPiece(backend.get_vocab(), unk_token=backend.model.unk_token)
+    plain = Backend(model)
+    plain.normalizer, plain.pre_tokenizer, plain.decoder = backend.normalizer, backend.pre_tokenizer, backend.decoder
+    plain.add_special_tokens([str(token) for token in specials])
+    return plain
 
 
 def _word(vocabulary: int) -> tuple[Backend, trainers.Trainer]:

@@ -5,18 +5,16 @@ Layout of the data folder:
     ud_english_ewt/en_ewt-ud-{train,dev,test}.conllu.gz
 """
 
-import gzip
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from regard.data.download import check_sha256, fetch
-from regard.errors import RegardError, UsageError
-from regard.files import whole_file
+from regard.data.download import gzipped_from
+from regard.errors import UsageError
 
 EWT_URL = (
     "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/15d613d8447b3478787d4c278730a1e48a945efb"
 )
+EWT_MOST = 20_000_000  # bytes of a file
 EWT_SPLITS = {"train": "train", "valid": "dev", "test": "test"}
 EWT_SHA256 = {  # of the text, at the commit in EWT_URL
     "train": "3fb78e2b55482c8ee00caa653af436c88c9e5bc9a73ce26e4ae3ddc79d2b7e7b",
@@ -32,16 +30,7 @@ def ewt(folder: str | Path, split: str) -> Path:
     """
     name = EWT_SPLITS[split]
     path = Path(folder) / "ud_english_ewt" / f"en_ewt-ud-{name}.conllu.gz"
-    if not path.exists():
-        url = f"{EWT_URL}/en_ewt-ud-{name}.conllu"
-        try:
-            content = b"".join(fetch(url))  # fourteen megabytes at most
-            check_sha256(hashlib.sha256(content).hexdigest(), EWT_SHA256[name], url)
-        except RegardError as error:
-            raise RegardError(f"{error} (or put the file at {path} yourself)") from error
-        with whole_file(path) as file:
-            file.write(gzip.compress(content, mtime=0))
-    return path
+    return gzipped_from(f"{EWT_URL}/en_ewt-ud-{name}.conllu", path, EWT_SHA256[name], EWT_MOST)
 
 
 NAMED_TREEBANKS: dict[str, Callable[[str | Path, str], Path]] = {"ewt": ewt}

@@ -45,7 +45,9 @@ class Content(Score):
     def forward(self, query: Float[Tensor, "batch heads query_size"], memory: Memory) -> Weights:
         key, beta, _ = query.split((self.key_size, 1, query.shape[-1] - self.key_size - 1), dim=-1)
         squares = key.square().sum(-1, keepdim=True) * memory.keys.square().sum(-1).unsqueeze(-2)
-        return F.softplus(beta) * (key @ memory.keys.mT) * squares.clamp(min=SMALLEST).rsqrt()
+        # In numbers of two bytes the least is larger: x^(-3/2), of the gradient, must be one as well.
+        least = max(SMALLEST, torch.finfo(squares.dtype).max ** (-2 / 3))
+        return F.softplus(beta) * (key @ memory.keys.mT) * squares.clamp(min=least).rsqrt()
 
 
 class Focus(Alignment):
@@ -71,7 +73,8 @@ def shifted(weights: Weights, shifts: Float[Tensor, "batch heads places"]) -> We
 
 def sharpened(weights: Weights, gamma: Float[Tensor, "batch heads 1"]) -> Weights:
     """w^gamma over its sum, as a softmax of logarithms: it never divides by zero."""
-    return (gamma * weights.clamp(min=FAINTEST).log()).softmax(-1)
+    faintest = max(FAINTEST, torch.finfo(weights.dtype).tiny)
+    return (gamma * weights.clamp(min=faintest).log()).softmax(-1)
 
 
 def written(memory: Cells, weights: Weights, erase: Vectors, add: Vectors) -> Cells:

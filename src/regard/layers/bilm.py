@@ -44,6 +44,8 @@ class ReaderSizes:
         for name, least in (("size", 1), ("cell_size", 1), ("char_size", 1), ("layers", 0), ("highways", 0)):
             if getattr(self, name) < least:
                 raise UsageError(f"model.{name} is {getattr(self, name)} but must be at least {least}")
+            if getattr(self, name) > 100 and least == 0:
+                raise UsageError(f"model.{name} is {getattr(self, name)} but must be at most 100")
         if self.max_chars < max(3, len(self.filters)):
             raise UsageError(f"model.max_chars is {self.max_chars}: too few for filters of width {len(self.filters)}")
 

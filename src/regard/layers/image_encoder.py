@@ -6,6 +6,7 @@ from the run one starts from, or from a file.
 """
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, shortened
 from regard.layers.image_cnn import ImageCNN
 
 Images = Float[Tensor, "batch channels height width"]
@@ -43,7 +44,7 @@ OWN: dict[str, Callable[[], ImageCNN]] = {
 
 def own_maps(name: str, image_size: int) -> Made:
     if name not in OWN:
-        raise UsageError(f"there is no backbone called {name!r}: choose one of {', '.join(OWN)} or {TIMM}NAME")
+        raise UsageError(f"there is no backbone called {shortened(name)}: choose one of {', '.join(OWN)} or {TIMM}NAME")
     network = OWN[name]()
     side = image_size // network.stride
     if side < 1 or image_size % network.stride:
@@ -52,6 +53,9 @@ def own_maps(name: str, image_size: int) -> Made:
 
 
 def timm_maps(name: str, image_size: int) -> Made:
+    if not re.fullmatch(r"[a-z0-9_.]+", name, re.IGNORECASE):
+        # timm would take hf-hub:... and local-dir:... for places to read code's settings and weights from.
+        raise UsageError(f"{shortened(name)} is not the name of a network of timm; see timm.list_models()")
     try:
         import timm
     except ImportError as error:

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError, UsageError
 
+READY = 1 << 22  # numbers of a table that is kept
+
 
 def sinusoids(count: int, size: int) -> Float[Tensor, "count size"]:
     """The first `count` rows of the sinusoidal encoding (Vaswani et al. 2017)."""
@@ -34,13 +36,16 @@ def sines_then_cosines(count: int, size: int) -> Float[Tensor, "count size"]:
 
 
 class SinusoidalPositions(nn.Module):
-    """A fixed encoding of any length; `max_length` rows are kept ready, more are made when needed."""
+    """A fixed encoding of any length; `max_length` rows, but no more than fit into READY numbers, are kept ready; more
+    are made when needed."""
 
     rows = staticmethod(sinusoids)
 
     def __init__(self, max_length: int, size: int):
         super().__init__()
-        self.register_buffer("table", self.rows(max_length, size), persistent=False)
+        count = min(max_length, READY // max(1, size))
+        table = self.rows(count, size) if count else torch.empty(0, size)
+        self.register_buffer("table", table, persistent=False)
         self.table: Tensor
 
     def forward(self, positions: Int[Tensor, "*batch length"]) -> Float[Tensor, "*batch length size"]:

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, shortened, told
 from regard.layers.bilm import BidirectionalReader, ReaderSizes
 from regard.layers.char_cnn import CHARACTERS
 from regard.layers.dropout import Dropout
@@ -87,6 +87,9 @@ class Elmo(nn.Module):
 
 # The published form: options.json and weights in HDF5, in TensorFlow's layout.
 
+WIDEST = 1000  # characters of a filter
+MOST_UNPACKED = 16  # times the size of its file; an array of weights hardly shrinks
+
 
 def public_config(options: Mapping[str, Any]) -> Config:
     """From `options.json`; filters must be listed by width."""
@@ -94,26 +97,29 @@ def public_config(options: Mapping[str, Any]) -> Config:
         lstm, cnn = options["lstm"], options["char_cnn"]
         filters = {int(width): int(count) for width, count in cnn["filters"]}
         if list(filters) != sorted(filters) or len(filters) != len(cnn["filters"]) or min(filters) < 1:
-            raise UsageError(f"char_cnn.filters is {cnn['filters']}: filters that are not listed by width are not read")
+            known = shortened(cnn["filters"])
+            raise UsageError(f"char_cnn.filters is {known}: filters that are not listed by width are not read")
+        if max(filters) > WIDEST:
+            raise UsageError(f"char_cnn.filters has one of width {max(filters)}; the widest may be {WIDEST}")
         if int(cnn.get("n_characters", CHARACTERS)) not in (CHARACTERS, CHARACTERS - 1):
-            raise UsageError(f"char_cnn.n_characters is {cnn['n_characters']} but must be {CHARACTERS}")
+            raise UsageError(f"char_cnn.n_characters is {shortened(cnn['n_characters'])} but must be {CHARACTERS}")
         return Config(
             vocabulary=0,
-            size=lstm["projection_dim"],
-            cell_size=lstm["dim"],
-            layers=lstm["n_layers"],
-            char_size=cnn["embedding"]["dim"],
+            size=int(lstm["projection_dim"]),
+            cell_size=int(lstm["dim"]),
+            layers=int(lstm["n_layers"]),
+            char_size=int(cnn["embedding"]["dim"]),
             filters=tuple(filters.get(width, 0) for width in range(1, max(filters) + 1)),
-            max_chars=cnn["max_characters_per_token"],
-            highways=cnn["n_highway"],
-            activation=cnn["activation"],
-            residual=lstm["use_skip_connections"],
+            max_chars=int(cnn["max_characters_per_token"]),
+            highways=int(cnn["n_highway"]),
+            activation=str(cnn["activation"]),
+            residual=bool(lstm["use_skip_connections"]),
             cell_clip=float(lstm["cell_clip"] or 0) or None,
             projection_clip=float(lstm["proj_clip"] or 0) or None,
             dropout=float(options.get("dropout", 0.1)),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"the options are not those of an ELMo ({type(error).__name__}: {error})") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UsageError(f"the options are not those of an ELMo ({type(error).__name__}: {told(error)})") from error
 
 
 def public_names(config: Config) -> dict[str, tuple[str, ...]]:
@@ -158,14 +164,23 @@ def read_original(options: str | Path, weights: str | Path) -> Elmo:
     """A published ELMo from its two files."""
     try:
         values = json.loads(Path(options).read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{options}: not a readable options.json ({error})") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{options}: not a readable options.json ({told(error)})") from error
+    if not isinstance(values, dict):
+        raise UsageError(f"{options}: holds no object; an options.json has lstm and char_cnn")
     config = public_config(values)
-    with torch.device("meta"):
-        model = Elmo(config)
+    try:
+        with torch.device("meta"):
+            model = Elmo(config)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise UsageError(f"{options}: no ELMo has these sizes ({told(error)})") from error
     expected, found = model.state_dict(), {}
     for name, published in public_names(config).items():
-        found[name] = from_public(name, _arrays(weights, published), config).contiguous()
+        arrays = _arrays(weights, published)
+        try:
+            found[name] = from_public(name, arrays, config).contiguous()
+        except (RuntimeError, IndexError) as error:  # of another number of dimensions, or not alike
+            raise RegardError(f"{weights}: {published[0]} does not make {name} ({told(error)})") from error
         if found[name].shape != expected[name].shape:
             shapes = f"{tuple(found[name].shape)} instead of {tuple(expected[name].shape)}"
             raise RegardError(f"{weights}: {published[0]} makes {name} {shapes}; the options do not belong to it")
@@ -180,7 +195,20 @@ def _arrays(weights: str | Path, names: tuple[str, ...]) -> list[Tensor]:
         raise RegardError(f"{weights}: reading HDF5 needs h5py; run: pip install 'regard[elmo]'") from error
     try:
         with h5py.File(weights, "r") as file:
-            return [torch.from_numpy(file[name][...]).float() for name in names]
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise RegardError(f"{weights}: {names[0]} cannot be read ({reason}); fetch the file again") from error
+            return [torch.from_numpy(_array(h5py, file, name, Path(weights).stat().st_size)).float() for name in names]
+    except (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise RegardError(f"{weights}: {names[0]} cannot be read ({told(error)}); fetch the file again") from error
+
+
+def _array(h5py: Any, file: Any, name: str, file_size: int) -> Any:
+    """What stands under this name in the file itself: a link may lead to another file, and so may an array."""
+    place = file
+    for part in name.split("/"):
+        if not isinstance(place.get(part, getlink=True), h5py.HardLink):
+            raise ValueError(f"{part} is not in the file itself")
+        place = place[part]
+    if not isinstance(place, h5py.Dataset) or place.dtype.kind != "f" or place.external or place.is_virtual:
+        raise ValueError("it is not an array of numbers in the file itself")
+    if place.nbytes > MOST_UNPACKED * file_size:
+        raise ValueError(f"{place.nbytes} bytes in a file of {file_size}")
+    return place[...]

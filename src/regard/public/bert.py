@@ -104,7 +104,7 @@ def _modules(place: Path) -> dict[str, str]:
     """The kind of each module, the last word of its type, and its folder."""
     try:
         listed = json.loads(place.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RegardError(f"{place}: damaged ({error}); fetch it again") from error
     with understood(str(place)):
         found = {str(module["type"]).rsplit(".", 1)[-1]: str(module["path"]) for module in listed}

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import families, settings
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, listed, shortened, told
 from regard.public.folder import read_weights
 from regard.public.tensors import Names, as_in_table, to_ours
 
@@ -38,7 +38,7 @@ class Checkpoint:
         found = next((name for name in named if name in known), None)
         if named and found is None:
             raise UsageError(
-                f"{self.place}: the architecture {named[0]!r} is not known here; known are {', '.join(known)}"
+                f"{self.place}: the architecture {shortened(named[0])} is not known here; known are {', '.join(known)}"
             )
         return found
 
@@ -46,7 +46,9 @@ class Checkpoint:
         """The Config that a model's `public_config` makes of the settings, checked to the last type."""
         with understood(self.place):
             config = read(self.values)
-        return settings.build(type(config), dataclasses.asdict(config), self.place)
+            built = settings.build(type(config), dataclasses.asdict(config), self.place)
+        families.refuse_absurd(built)
+        return built
 
     def labels(self, count: int) -> list[str]:
         """Their names by their numbers; of two with the same name, each gets its number (ImageNet has two cranes)."""
@@ -58,8 +60,7 @@ class Checkpoint:
 
     def model(self, family: str, config: Any, names: Names, table: Any, theirs: Mapping[str, Tensor]) -> nn.Module:
         """Filled from their tensors by the `table`, the module that says what theirs are called."""
-        with torch.device("meta"):  # nothing is drawn at random only to be overwritten
-            model = families.build_model(family, config)
+        model = families.sketch(family, config)  # nothing is drawn at random only to be overwritten
         place = str(self.folder)
         shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
         found = as_in_table(theirs, names, table.PUBLIC_PREFIX, table.PUBLIC_TIED, place)
@@ -79,7 +80,6 @@ def understood(place: str) -> Iterator[None]:
     try:
         yield
     except KeyError as error:
-        raise RegardError(f"{place}: lacks the setting {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise RegardError(f"{place}: cannot be understood ({type(error).__name__}: {reason})") from error
+        raise RegardError(f"{place}: lacks the setting {listed(error.args[:1])}") from error
+    except (ArithmeticError, AttributeError, IndexError, RecursionError, TypeError, ValueError) as error:
+        raise RegardError(f"{place}: cannot be understood ({type(error).__name__}: {told(error)})") from error

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, shortened, told
 from regard.training.checkpoints import load_json
 
 # In the order in which they are preferred; an index lists the shards.
@@ -33,7 +33,7 @@ def read_weights(folder: Path) -> dict[str, Tensor]:
     for path in weight_files(folder):
         found = _read(path) if path.suffix == ".safetensors" else _read_old(path)
         if twice := sorted(tensors.keys() & found.keys()):
-            raise RegardError(f"{path}: {twice[0]} stands in another file of {folder} too")
+            raise RegardError(f"{path}: {shortened(twice[0])} stands in another file of {folder} too")
         tensors |= found
     return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 
@@ -56,9 +56,9 @@ def _shards(index: Path) -> Iterator[Path]:
         raise RegardError(f"{index}: has no weight_map from tensors to files")
     names = sorted(set(places.values()))
     for name in names:
-        if Path(name).name != name or name == "..":
-            raise RegardError(f"{index}: {name!r} is not a file of this folder")
-    missing = [name for name in names if not (index.parent / name).is_file()]
+        if Path(name).name != name or name in ("", ".", "..") or "\0" in name or "\\" in name:
+            raise RegardError(f"{index}: {shortened(name)} is not a file of this folder")
+    missing = [name for name in names if not _is_file(index.parent / name)]
     if missing:
         raise RegardError(
             f"{index.parent}: {len(missing)} of {len(names)} shards are missing: {', '.join(missing[:4])}"
@@ -69,8 +69,8 @@ def _shards(index: Path) -> Iterator[Path]:
 def _read(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise RegardError(f"{path}: damaged or cut short ({_told(error)}); fetch it again") from error
+    except (SafetensorError, OSError, ValueError, LookupError, RuntimeError) as error:
+        raise RegardError(f"{path}: damaged or cut short ({told(error)}); fetch it again") from error
 
 
 def _read_old(path: Path) -> dict[str, Tensor]:
@@ -84,11 +84,14 @@ def _read_old(path: Path) -> dict[str, Tensor]:
                 f"{path}: is cut short or holds more than tensors, perhaps code, and was not read; "
                 "ask for a safetensors file instead"
             ) from error
-        raise RegardError(f"{path}: damaged or cut short ({_told(error)}); fetch it again") from error
+        raise RegardError(f"{path}: damaged or cut short ({told(error)}); fetch it again") from error
     if not isinstance(found, dict) or not all(isinstance(known, Tensor) for known in found.values()):
         raise RegardError(f"{path}: is not a table of tensors")
     return dict(found)
 
 
-def _told(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than any
+        return False

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from regard.errors import UsageError
+from regard.errors import UsageError, shortened
 from regard.public.bert import open_bert
 from regard.public.gpt2 import open_gpt2
 from regard.public.marian import open_marian
@@ -26,7 +26,7 @@ def open_public(folder: Path, device: torch.device) -> Any:
     """A Classifier, a LanguageModel, ...: what the checkpoint's head is for."""
     values = load_json(folder / "config.json")
     kind = values.get("model_type")
-    if kind not in OPENERS:
-        said = "names no model_type" if kind is None else f"the model_type {kind!r} is not known here"
+    if not isinstance(kind, str) or kind not in OPENERS:
+        said = "names no model_type" if kind is None else f"the model_type {shortened(kind)} is not known here"
         raise UsageError(f"{folder / 'config.json'}: {said}; known are {', '.join(OPENERS)}")
     return OPENERS[kind](folder, values, device)

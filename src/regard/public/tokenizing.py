@@ -1,14 +1,18 @@
 """The tokenizer of a folder in Hugging Face layout: `tokenizer.json`, or the vocabulary files older ones have."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError, UsageError
+from regard.data.tokenizer import Tokenizer, checked, is_fault_of_a_tokenizer
+from regard.errors import RegardError, UsageError, told
 from regard.training.checkpoints import load_json
+
+MOST_UNUSED_ROWS = 10_000  # of an embedding, beyond its vocabulary
 
 
 def read_tokenizer(folder: Path, rows: int) -> Tokenizer:
@@ -17,32 +21,40 @@ def read_tokenizer(folder: Path, rows: int) -> Tokenizer:
     Rows beyond the vocabulary, which some add to make the number round, get names of their own: so the two always have
     the same size. No text is read as one of them.
     """
-    backend = _backend(folder)
-    backend.no_truncation()  # the shape of a batch is not the tokenizer's business
-    backend.no_padding()
-    count = 1 + max(backend.get_vocab().values(), default=-1)
-    if count > rows:
-        raise RegardError(
-            f"{folder}: its tokenizer has {count} tokens but the model's embedding {rows} rows; "
-            "they do not belong together"
-        )
-    backend.add_special_tokens([f"<row {number}>" for number in range(count, rows)])
-    return Tokenizer(backend)
+    with _readable(folder):
+        backend = _backend(folder)
+        backend.no_truncation()  # the shape of a batch is not the tokenizer's business
+        backend.no_padding()
+        count = 1 + max(backend.get_vocab().values(), default=-1)
+        if not count <= rows <= count + MOST_UNUSED_ROWS:
+            raise RegardError(
+                f"{folder}: its tokenizer has {count} tokens but the model's embedding {rows} rows; "
+                "they do not belong together"
+            )
+        backend.add_special_tokens([f"<row {number}>" for number in range(count, rows)])
+        return checked(backend, str(folder))
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except RegardError:
+        raise
+    except BaseException as error:
+        if is_fault_of_a_tokenizer(error):
+            raise RegardError(f"{folder}: its tokenizer cannot be read ({told(error)})") from error
+        raise
 
 
 def _backend(folder: Path) -> Backend:
-    try:
-        if (folder / "tokenizer.json").is_file():
-            return Backend.from_file(str(folder / "tokenizer.json"))
-        config = load_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-        if (folder / "vocab.txt").is_file():
-            return _word_pieces(folder / "vocab.txt", config)
-        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-            return _byte_pairs(folder / "vocab.json", folder / "merges.txt", config)
-    except Exception as error:  # tokenizers raises bare Exception for every fault of a file
-        if isinstance(error, RegardError):
-            raise
-        raise RegardError(f"{folder}: its tokenizer cannot be read ({' '.join(str(error).split())[:200]})") from error
+    if (folder / "tokenizer.json").is_file():
+        return Backend.from_file(str(folder / "tokenizer.json"))
+    config = load_json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    if (folder / "vocab.txt").is_file():
+        return _word_pieces(folder / "vocab.txt", config)
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        return _byte_pairs(folder / "vocab.json", folder / "merges.txt", config)
     raise UsageError(
         f"{folder} holds no tokenizer: neither tokenizer.json nor vocab.txt nor vocab.json with merges.txt; "
         "add the files the model was trained with"

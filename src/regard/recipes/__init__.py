@@ -8,7 +8,7 @@ from typing import Any
 
 from regard import settings
 from regard.decoding.settings import Decoding
-from regard.errors import UsageError
+from regard.errors import UsageError, shortened, told
 from regard.training.settings import Training
 
 # What a recipe may be for, and the module that knows how (see regard.recipes.jobs).
@@ -73,30 +73,33 @@ def from_values(values: dict[str, Any], where: str) -> Recipe:
     """Check a recipe's keys; the training and decoding sections are checked to the last key."""
     recipe = settings.build(Recipe, values, where)
     if recipe.task not in TASKS:
-        raise UsageError(f"{where}: there is no task {recipe.task!r}; choose one of {', '.join(TASKS)}")
+        raise UsageError(f"{where}: there is no task {shortened(recipe.task)}; choose one of {', '.join(TASKS)}")
     recipe.training_settings(), recipe.decoding_settings()
     return recipe
 
 
 def _read(name: str) -> dict[str, Any]:
-    import yaml
-
     if name.endswith((".yaml", ".yml")):
-        path = Path(name)
-        if not path.is_file():
-            raise UsageError(f"{path}: no such recipe file")
-        text = path.read_text("utf-8", errors="replace")
+        text = _text(Path(name))
     elif name in names():
         text = resources.files(__name__).joinpath(f"{name}.yaml").read_text("utf-8")
     else:
         raise UsageError(
-            f"there is no recipe {name!r}{settings.suggestion(name, names())}: "
+            f"there is no recipe {shortened(name)}{settings.suggestion(name, names())}: "
             f"choose one of {', '.join(names())}, or give a .yaml file"
         )
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{name}: not YAML ({' '.join(str(error).split())})") from error
+    values = settings.read_yaml(text, name)
     if not isinstance(values, dict):
         raise UsageError(f"{name}: a recipe has the sections data, model, training and decoding; this file has none")
     return values
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise UsageError(f"{path}: no such recipe file")
+        with path.open("rb") as file:
+            # A few bytes more than can be read as YAML: that reader says what is wrong with a long one.
+            return file.read(4 * settings.LONGEST_YAML + 4).decode("utf-8", errors="replace")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read ({told(error)})") from error

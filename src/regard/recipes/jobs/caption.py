@@ -63,7 +63,7 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad)
     torch.manual_seed(training.seed)
     model: Any = families.build_model(family, config)
-    if section.weights is not None and not run.checkpoint("last").exists():
+    if section.weights is not None and not run.saved_steps():
         _fill(model.encoder.backbone.network, section.weights)
     model.encoder.requires_grad_(False)
     preprocessing = section.preprocessing(config.image_size)

@@ -18,7 +18,7 @@ from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs import EvaluationOptions, names_in
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
 from regard.tasks.classifier import Classifier
 from regard.tasks.classify import Classification, ClassificationData, Reading, model_files
@@ -74,7 +74,7 @@ def evaluate(
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Classifier:
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    labels = checkpoints.load_json(folder / "labels.json").get("labels", [])
+    labels = names_in(folder / "labels.json", "labels")
     config = model.config
     if (len(tokenizer), len(labels)) != (config.vocabulary, config.labels):  # type: ignore[union-attr]
         raise RegardError(

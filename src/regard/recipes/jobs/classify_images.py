@@ -14,7 +14,7 @@ from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs import EvaluationOptions, names_in
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
 from regard.tasks.classify_images import ImageClassification, ImageData, model_files, token_count
 from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
@@ -83,7 +83,7 @@ def evaluate(
 
 def load(folder: Path, model: nn.Module, config_json: str) -> ImageEmbedder:
     """An ImageClassifier, or, around a model without labels, an ImageEmbedder."""
-    labels = checkpoints.load_json(folder / "labels.json").get("labels", [])
+    labels = names_in(folder / "labels.json", "labels")
     config = model.config
     if len(labels) != config.labels:  # type: ignore[union-attr]
         raise RegardError(

@@ -10,7 +10,7 @@ from torch import nn
 from regard import families, settings
 from regard.data.sentences import TokenSentences, write_sentences
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, shortened
 from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
@@ -78,6 +78,8 @@ def load(folder: Path, model: nn.Module, config_json: str) -> TextEmbedder:
     verbs = MaskFiller if hasattr(model, "logits") else TextEmbedder
     reading = folder / READING
     limit = checkpoints.load_json(reading).get("max_length") if reading.is_file() else None
+    if limit is not None and (type(limit) is not int or limit < 4):
+        raise RegardError(f"{reading}: max_length is {shortened(limit)} but must be a whole number, at least 4")
     return verbs(model, tokenizer, config_json, limit)
 
 

@@ -17,7 +17,7 @@ from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs import EvaluationOptions, names_in
 from regard.tasks.caption_data import WordData
 from regard.tasks.classify_images import model_files
 from regard.tasks.regions import (
@@ -98,7 +98,7 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> WordFinder:
-    words = checkpoints.load_json(folder / "labels.json").get("labels", [])
+    words = names_in(folder / "labels.json", "labels")
     config = model.config
     if len(words) != config.labels:  # type: ignore[union-attr]
         raise RegardError(

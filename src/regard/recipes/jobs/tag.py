@@ -13,6 +13,7 @@ from regard import families, settings
 from regard.data.conllu import TaggedSentence
 from regard.data.spelt import Speller
 from regard.data.tokenizer import Tokenizer
+from regard.data.written import written
 from regard.errors import RegardError, UsageError
 from regard.files import write_text
 from regard.layers.bilm import ReaderSizes
@@ -23,7 +24,7 @@ from regard.models.elmo import Config as ElmoConfig
 from regard.models.elmo import Elmo, read_original
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs import EvaluationOptions, names_in
 from regard.tasks.tag import TagData, Tagging, model_files
 from regard.tasks.tag_scores import TagScores
 from regard.tasks.tagger import Tagger
@@ -73,7 +74,7 @@ def evaluate(
 def load(folder: Path, model: nn.Module, config_json: str) -> Tagger | TokenTagger:
     """A Tagger of whole words, or, around a BERT that labels every piece of them, a TokenTagger."""
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    tags = checkpoints.load_json(folder / "tags.json").get("tags", [])
+    tags = names_in(folder / "tags.json", "tags")
     config: Any = model.config
     reads_pieces = isinstance(model, BertTagger)
     count = config.labels if reads_pieces else config.tags
@@ -129,7 +130,7 @@ def _own_elmo(section: TagData, run: Run) -> Elmo | None:
 
 def _elmo(place: str) -> Elmo:
     """A bidirectional language model of ours, or a published one."""
-    folder = Path(place).expanduser()
+    folder = written(place)
     if (folder / "options.json").is_file():
         weights = sorted([*folder.glob("*weights*.hdf5"), *folder.glob("*weights*.h5")])
         if len(weights) != 1:
