@@ -200,10 +200,11 @@ SIZES = dict(vocabulary=9, size=8, hidden_size=8, heads=2, encoder_layers=1, dec
     ("changes", "fault"),
     [
         ({"size": 10**12}, "model.size is 1000000000000 but must be at most"),
-        ({"encoder_layers": 10**9}, "model.encoder_layers is 1000000000 but must be at most 500"),
+        ({"encoder_layers": 10**9}, "describes a model of 1,000,000,001 layers"),
         ({"max_length": 10**9, "size": 2**30, "heads": 1}, "cannot be made with these sizes"),
         ({"max_length": 10**9, "size": 2**20, "heads": 1}, "describes a model of"),
         ({"hidden_size": 10**6}, "describes a model of 34,001,032 numbers"),
+        ({"encoder_layers": 300}, "describes a model of 301 layers"),
         ({"hidden_size": -5}, "cannot be made with these sizes"),
         ({"dropout": "much"}, "is 'much' but must be a number"),
         ({"heads": 3}, "a size of 8 cannot be split over 3 heads"),
@@ -219,6 +220,11 @@ def test_a_checkpoint_that_promises_absurd_sizes_costs_nothing(
     with pytest.raises(RegardError, match=fault) as raised:
         regard.load(tmp_path)
     assert "\n" not in str(raised.value)
+
+
+def test_a_recipe_cannot_ask_for_more_layers_than_one_could_wait_for() -> None:
+    with pytest.raises(UsageError, match=r"model.encoder_layers is 1000000000 but must be at most 500"):
+        families.check({"preset": "transformer:tiny", "encoder_layers": 10**9}, vocabulary=5)
 
 
 @pytest.mark.parametrize("name", ["hf-hub:someone/model", "local-dir:/etc", "../x"])

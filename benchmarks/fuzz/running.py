@@ -71,8 +71,11 @@ class Bench:
         for folder in self.folders:
             self.loader.load(folder)
 
-    def case(self, seed: int, number: int) -> str | None:
-        """Run one case: None if the file was loaded, "" if it was refused as it should be, else what went wrong."""
+    def case(self, seed: int, number: int, ready: Callable[[], object] = lambda: None) -> str | None:
+        """Run one case: None if the file was loaded, "" if it was refused as it should be, else what went wrong.
+
+        `ready` is called when the file is spoilt and the loading begins.
+        """
         draw = Random(f"{self.loader.name} {seed} {number}")
         example = draw.randrange(len(self.examples))
         files, folder = self.examples[example], self.folders[example]
@@ -80,6 +83,7 @@ class Bench:
         path = folder / name
         try:
             self._spoil(draw, path, name, files)
+            ready()
             return judged(self.loader.load, folder)
         finally:
             if path.is_dir():
@@ -163,10 +167,9 @@ def work(loader: Loader, seed: int, first: int, last: int, journal: Path, second
         for number in range(first, last):
             _, loaded, refused, faulty, slowest, longest = log.read()
             log.write((number, loaded, refused, faulty, slowest, longest))
-            limit_time(seconds)
-            started = time.process_time()
-            found = bench.case(seed, number)
-            took = int((time.process_time() - started) * 1e6)
+            clock = Clock(seconds)
+            found = bench.case(seed, number, clock.start)
+            took = int(clock.seconds() * 1e6)
             slowest, longest = (number, took) if took > longest else (slowest, longest)
             counted = (loaded + (found is None), refused + (found == ""), faulty + bool(found))
             log.write((number, *counted, slowest, longest))
@@ -175,13 +178,22 @@ def work(loader: Loader, seed: int, first: int, last: int, journal: Path, second
         signal.alarm(0)
 
 
-def limit_time(seconds: int) -> None:
-    """The operating system ends a process that computes, or waits, for too long."""
-    import resource
+class Clock:
+    """The operating system ends a process that computes, or waits, for too long after the start."""
 
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + seconds + 1, hard))
-    signal.alarm(WAIT)
+    def __init__(self, limit: int):
+        self.limit, self.started = limit, 0.0
+
+    def start(self) -> None:
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        self.started = time.process_time()
+        resource.setrlimit(resource.RLIMIT_CPU, (int(self.started) + self.limit + 1, hard))
+        signal.alarm(WAIT)
+
+    def seconds(self) -> float:
+        return time.process_time() - self.started
 
 
 def limit_memory() -> None:

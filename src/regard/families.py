@@ -57,6 +57,12 @@ def build_model(family: str, config: Any) -> nn.Module:
     return model
 
 
+def made_one_by_one(config: Any) -> int:
+    """How many layers and the like a model of this config has."""
+    values = {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    return sum(value for name, value in values.items() if name.endswith(ONE_BY_ONE) and isinstance(value, int))
+
+
 def sketch(family: str, config: Any) -> nn.Module:
     """The model with shapes and names but without numbers: it costs no memory, whatever its sizes."""
     with torch.device("meta"), _Unfilled():
@@ -77,8 +83,9 @@ class _Unfilled(TorchFunctionMode):
 
 def refuse_absurd(config: Any) -> None:
     """Sizes that nothing could hold, and numbers of layers that nobody could wait for."""
-    for name, value in dataclasses.asdict(config).items():
-        inner = value.items() if isinstance(value, dict) else [(name, value)]
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        inner = value.items() if isinstance(value, dict) else [(field.name, value)]
         for key, known in inner:
             is_row = isinstance(known, list | tuple)
             counts = [len(known)] if is_row else [known] if str(key).endswith(ONE_BY_ONE) else []

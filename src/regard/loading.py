@@ -13,6 +13,8 @@ from regard.training.loop import choose_device
 from regard.training.recovery import check_for_use
 from regard.training.run import CONFIG, Run
 
+BYTES_OF_A_LAYER = 60  # at least: the name, type and place of a single tensor take as much
+
 
 def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     """The verbs of a run folder (its best checkpoint), of a checkpoint folder, or of a public checkpoint: a folder in
@@ -52,11 +54,15 @@ def refuse_larger_than_its_weights(family: str, config: Any, folder: Path) -> No
     weights = folder / checkpoints.WEIGHTS
     if not weights.is_file():
         raise RegardError(f"{weights}: no such file; the checkpoint is not complete")
-    numbers = sum(tensor.numel() for tensor in families.sketch(family, config).state_dict().values())
-    if numbers > weights.stat().st_size:  # none is stored in less than a byte
+    size, layers = weights.stat().st_size, families.made_one_by_one(config)
+    told = f"{layers:,} layers" if layers * BYTES_OF_A_LAYER > size else None
+    if told is None:
+        numbers = sum(tensor.numel() for tensor in families.sketch(family, config).state_dict().values())
+        told = f"{numbers:,} numbers" if numbers > size else None  # none is stored in less than a byte
+    if told is not None:
         raise RegardError(
-            f"{folder}: config.json describes a model of {numbers:,} numbers, but {weights.name} has only "
-            f"{weights.stat().st_size:,} bytes; they do not belong together"
+            f"{folder}: config.json describes a model of {told}, but {weights.name} has only {size:,} bytes; "
+            "they do not belong together"
         )
 
 

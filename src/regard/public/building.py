@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from regard import families, settings
 from regard.errors import RegardError, UsageError, listed, shortened, told
 from regard.public.folder import read_weights
-from regard.public.tensors import Names, as_in_table, to_ours
+from regard.public.tensors import Names, as_in_table, check_names, to_ours
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +60,11 @@ class Checkpoint:
 
     def model(self, family: str, config: Any, names: Names, table: Any, theirs: Mapping[str, Tensor]) -> nn.Module:
         """Filled from their tensors by the `table`, the module that says what theirs are called."""
-        model = families.sketch(family, config)  # nothing is drawn at random only to be overwritten
         place = str(self.folder)
-        shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
         found = as_in_table(theirs, names, table.PUBLIC_PREFIX, table.PUBLIC_TIED, place)
+        check_names(found, names, table.PUBLIC_UNREAD, place)  # layers that are not there need not be sketched
+        model = families.sketch(family, config)  # nothing is drawn at random only to be overwritten
+        shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
         ours = to_ours(
             found, names, shapes, transposed=table.PUBLIC_TRANSPOSED, ignored=table.PUBLIC_UNREAD, place=place
         )

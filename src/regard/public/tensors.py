@@ -29,13 +29,7 @@ def to_ours(
     place: str = "the checkpoint",
 ) -> dict[str, Tensor]:
     """Our state dict; `ignored` are endings of public tensors that repeat others or are made anew."""
-    wanted = [name for several in names.values() for name in several]
-    missing = [name for name in wanted if name not in theirs]
-    endings = tuple(ignored)
-    extra = [name for name in theirs if name not in set(wanted) and not (endings and name.endswith(endings))]
-    faults = [f"lacks {_listed(missing)}"] * bool(missing) + [f"has no place for {_listed(extra)}"] * bool(extra)
-    if faults:
-        raise RegardError(f"{place} does not fit this model: it {' and '.join(faults)}")
+    check_names(theirs, names, ignored, place)
     ours, wrong = {}, []
     for name, several in names.items():
         shape = _public_shape(shapes[name], len(several), turned := _is_turned(name, transposed))
@@ -46,6 +40,17 @@ def to_ours(
     if wrong:
         raise RegardError(f"{place} does not fit this model: {_listed(wrong)}")
     return ours
+
+
+def check_names(theirs: Iterable[str], names: Names, ignored: Iterable[str], place: str) -> None:
+    """Every tensor must be there, and have its place."""
+    found, endings = set(theirs), tuple(ignored)
+    wanted = dict.fromkeys(name for several in names.values() for name in several)
+    missing = [name for name in wanted if name not in found]
+    extra = [name for name in found if name not in wanted and not (endings and name.endswith(endings))]
+    faults = [f"lacks {_listed(missing)}"] * bool(missing) + [f"has no place for {_listed(extra)}"] * bool(extra)
+    if faults:
+        raise RegardError(f"{place} does not fit this model: it {' and '.join(faults)}")
 
 
 def to_theirs(
