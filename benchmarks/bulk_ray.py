@@ -43,8 +43,10 @@ def main() -> None:
     path = write_result("bulk-ray", " ".join(said), found)
     print("\n".join(f"{name}: {value}" for name, value in found.items()))
     print(f"wrote {path}")
-    if found["rows_lost"] or found["rows_twice"] or found["parts_different"] or not found["parts_begun_again"]:
-        sys.exit("rows were lost or doubled, parts differ from the plain ones, or no actor was lost")
+    if found["rows_lost"] or found["rows_twice"] or found["parts_different"] or not found["in_order"]:
+        sys.exit("rows were lost, doubled or moved, or parts differ from the plain ones")
+    if not found["parts_begun_again"]:
+        sys.exit("the actor was killed between two parts, so nothing had to be done again: ask for larger --part-rows")
 
 
 def compared(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
@@ -96,18 +98,18 @@ def one_killed(command: list[str], out: Path, midway: int) -> tuple[dict[str, An
             answer = child.communicate()[0]
             if child.returncode:
                 sys.exit("the command failed after the kill")
-            return json.loads(answer), {"parts_done_at_the_kill": done, "actors_at_the_kill": len(victims)}
+            return json.loads(answer), {"parts_done_at_the_kill": done, "busy_at_the_kill": len(victims)}
         time.sleep(0.05)
     sys.exit("the command ended before an actor could be killed")
 
 
 def actors_below(process: int) -> list[int]:
-    """The model actors among a process's children and their children."""
+    """The model actors that are doing a part (their titles say so), among a process's children and their children."""
     parents = {int(path.name): parent_of(path) for path in Path("/proc").iterdir() if path.name.isdecimal()}
     below = {process}
     while new := {child for child, parent in parents.items() if parent in below} - below:
         below |= new
-    return sorted(number for number in below if b"ModelActor" in bytes_of(Path(f"/proc/{number}/cmdline")))
+    return sorted(number for number in below if b"ModelActor)).submit" in bytes_of(Path(f"/proc/{number}/cmdline")))
 
 
 def parent_of(path: Path) -> int:

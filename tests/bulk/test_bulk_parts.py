@@ -1,6 +1,7 @@
 """Bulk inference in this process: every row once, restartable, nothing half-written; one line for every wrong use."""
 
 import json
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from export.tiny_runs import PLAIN, TEXTS, encoder, language_model, translator
 from regard.bulk import work
 from regard.bulk.attempts import Attempts
 from regard.bulk.files import Reader, find, held
-from regard.bulk.on_ray import MOST_ATTEMPTS, ModelActor, shares, threads
+from regard.bulk.on_ray import MOST_ATTEMPTS, ModelActor, shares, start, threads
 from regard.bulk.parts import cut
 from regard.bulk.verb import Summary, bulk
 from regard.cli import main
@@ -75,9 +76,9 @@ def test_rows_are_read_across_row_groups_and_files(tmp_path: Path) -> None:
     first = table(tmp_path / "a.parquet", sentences(11))
     second = table(tmp_path / "b.parquet", sentences(5, seed=1))
     reader = Reader()
-    for start in range(11):
-        for count in range(12 - start):
-            assert reader.rows(str(first), start, count).equals(pq.read_table(first).slice(start, count))
+    for begin in range(11):
+        for count in range(12 - begin):
+            assert reader.rows(str(first), begin, count).equals(pq.read_table(first).slice(begin, count))
         assert reader.rows(str(second), 2, 3).equals(pq.read_table(second).slice(2, 3))
     with pytest.raises(RegardError, match=r"a\.parquet: changed while it was read"):
         reader.rows(str(first), 9, 3)
@@ -544,6 +545,14 @@ def test_a_part_that_takes_every_actor_with_it_is_given_up(
         "ask for fewer --actors, or for smaller parts with --part-rows",
         "use": False,
     }
+
+
+def test_a_cluster_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # nobody listens there any more
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    with pytest.raises(RegardError, match=rf"RAY_ADDRESS=127\.0\.0\.1:{port} cannot be reached .*refused"):
+        start(SimpleNamespace(init=pytest.fail))
 
 
 def test_beginnings_are_counted() -> None:

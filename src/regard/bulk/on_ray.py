@@ -8,6 +8,7 @@ whole, and whoever does it writes the same, nothing can be lost or be there twic
 import json
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
@@ -16,11 +17,12 @@ from typing import Any
 from regard.bulk.attempts import Attempts
 from regard.bulk.parts import Done, Part
 from regard.bulk.work import Job, Worker
-from regard.errors import RegardError, UsageError, told
+from regard.errors import RegardError, UsageError
 
 MOST_BLOCKS = 4096  # of the dataset of parts; each is an object that Ray looks after
 MOST_ATTEMPTS = 5  # at a part; one that takes every actor with it must not do so for ever
 MOST_STARTS = 3
+PATIENCE = 10  # seconds until a cluster answers
 OBJECT_STORE = 80 << 20  # bytes; descriptions are small, and Ray would take a third of the memory
 CPUS_OF_AN_ACTOR = 4  # unless the number of actors is asked for
 SETTINGS = {  # unless the user has others; Ray reads them when it is imported or started
@@ -72,8 +74,8 @@ def do_parts(job: Job, parts: Sequence[Part], done: Callable[[Done], None], acto
         rows = ray.data.from_items(described, override_num_blocks=min(len(described), MOST_BLOCKS)).map(
             ModelActor,
             fn_constructor_args=(job, threads(cpus), attempts),
-            # A part waits for whoever is free, not behind another part.
-            compute=ray.data.ActorPoolStrategy(size=min(count, len(parts)), max_tasks_in_flight_per_actor=1),
+            # While an actor does a part, the next one waits at its door.
+            compute=ray.data.ActorPoolStrategy(size=min(count, len(parts)), max_tasks_in_flight_per_actor=2),
             num_cpus=cpus,
             num_gpus=gpus,
         )
@@ -146,13 +148,22 @@ def start(ray: Any) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if address:
+            knock(address)
             with hushed():
                 ray.init(address, **quiet)
         else:
             start_here(ray, quiet)
     except Exception as error:  # no answer, another version, no room: each an exception of its own
         place = f"the cluster at RAY_ADDRESS={address} cannot be reached" if address else "Ray cannot be started here"
-        raise RegardError(f"{place} ({told(error)})") from error
+        last = str(error.__cause__ or error).strip().rpartition("\n")[2]  # of a traceback
+        raise RegardError(f"{place} ({last})") from error
+
+
+def knock(address: str) -> None:
+    """Ray itself tries for minutes to reach a cluster that is not there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdecimal():  # else it is a word, such as auto
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
 
 
 def start_here(ray: Any, quiet: dict[str, Any]) -> None:
