@@ -558,11 +558,13 @@ class Memory:
 
 
 def milliseconds(page: Any, act: str, seen: str) -> float:
-    """From an act until what is seen has changed and was painted."""
+    """From an act until what is seen has changed and was painted; a page that never answers gets all our patience."""
     script = f"""() => new Promise((done) => {{
         const before = {seen};
         const start = performance.now();
-        const look = () => ({seen} !== before ? done(performance.now() - start) : requestAnimationFrame(look));
+        const passed = () => performance.now() - start;
+        const is_over = () => {seen} !== before || passed() > {1000 * PATIENCE};
+        const look = () => (is_over() ? done(passed()) : requestAnimationFrame(look));
         {act};
         requestAnimationFrame(look);
     }})"""
@@ -617,7 +619,7 @@ def long_times(page: Any) -> dict[str, list[float]]:
         act = f"document.querySelector('.far').dispatchEvent(new PointerEvent('pointermove', {move}))"
         pointed.append(milliseconds(page, act, readout))
     walked = [milliseconds(page, pressed.format("ArrowDown"), readout) for _ in range(5)]
-    page.keyboard.press("Escape")
+    page.evaluate(pressed.format("Escape"))
     return {
         known: [round(each, 1) for each in times]
         for known, times in (("another_head", heads_), ("point_at_a_row", pointed), ("walk_a_row", walked))
