@@ -1,4 +1,4 @@
-"""A training of which one process is killed once: torchrun --max-restarts 3 tests/training/fragile.py RECIPE RUN."""
+"""A training of which two processes are killed: torchrun --max-restarts 3 tests/training/fragile.py RECIPE RUN."""
 
 import os
 import signal
@@ -6,15 +6,14 @@ import sys
 from typing import Any
 
 from regard.recipes import load_recipe, runner
-from regard.training.company import is_restarted
 from regard.training.loop import Trainer
 
-KILLED_AT = 5
+KILLED = {("0", "1", 5), ("1", "0", 4)}  # restarts until then, the process, before this step; the leader is the second
 
 
 def fragile(update: Any) -> Any:
     def maybe(self: Trainer, *arguments: Any) -> None:
-        if self.progress.step + 1 == KILLED_AT and os.environ["RANK"] == "1" and not is_restarted():
+        if (os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"], self.progress.step + 1) in KILLED:
             os.kill(os.getpid(), signal.SIGKILL)
         update(self, *arguments)
 

@@ -1,18 +1,22 @@
 """Two processes learn what one learns: every task, with all weights in both or with a share of them in each."""
 
-import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file
 from tiny_recipes import sections, write_recipes
 from together import Stop
 
 from regard.recipes import load_recipe, runner
 from regard.training.checkpoints import WEIGHTS
+from regard.training.meeting import agreed_name
 from regard.training.run import Run
 from regard.training.settings import STRATEGIES
 
@@ -84,14 +88,33 @@ def test_a_run_goes_on_with_another_number_of_processes(folder: Path) -> None:
     assert_same_curve(run, folder / "runs" / "gpt2" / "alone")
 
 
-@pytest.mark.skipif("REGARD_KILLS" not in os.environ, reason="it can wait for long: set REGARD_KILLS=1")
-def test_a_process_that_is_killed_is_replaced_and_nothing_changes(folder: Path, tmp_path: Path) -> None:
+def test_processes_that_are_killed_are_replaced_and_nothing_changes(folder: Path, tmp_path: Path) -> None:
     torchrun(
         *("--nproc-per-node", "2", "--max-restarts", "3", str(HERE / "fragile.py")),
         *(str(folder / "gpt2.yaml"), str(tmp_path / "run")),
     )
     assert_same_curve(tmp_path / "run", folder / "runs" / "gpt2" / "ddp")
     assert not list((tmp_path / "run").rglob("*.part"))
+
+
+def test_a_restart_does_not_meet_the_dead() -> None:
+    """The store still has the words of an earlier start: its processes heard their name and died."""
+    server = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    names = [meeting_of(server.port), meeting_of(server.port)]
+    assert [len(set(each)) for each in names] == [1, 1]
+    assert [each[0].partition("-")[0] for each in names] == ["1", "2"]
+
+
+def meeting_of(port: int, size: int = 3) -> list[str]:
+    """The names that the processes, here threads, agree on; the first comes long before the others."""
+
+    def come(rank: int) -> str:
+        time.sleep(0.3 * rank)
+        store = dist.TCPStore("localhost", port, is_master=False)
+        return agreed_name(store, rank, size, timedelta(seconds=20))
+
+    with ThreadPoolExecutor(size) as pool:
+        return list(pool.map(come, range(size)))
 
 
 def test_one_run_folder_has_one_writer(folder: Path) -> None:

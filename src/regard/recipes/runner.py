@@ -10,7 +10,7 @@ from typing import Any
 from regard.recipes import Recipe, from_values
 from regard.recipes.jobs import EvaluationOptions, named_job
 from regard.recipes.starting import Start
-from regard.training.company import Company, gather, is_restarted
+from regard.training.company import Company, gather
 from regard.training.loop import Outcome, Trainer, Watcher, choose_device
 from regard.training.recovery import enough_memory
 from regard.training.run import Bystander, Run
@@ -20,11 +20,11 @@ def train(
     recipe: Recipe, out: str | Path, data: str | Path | None = None, watcher: Watcher | None = None
 ) -> tuple[Run, Outcome]:
     """Train from the start into a new run folder."""
-    if is_restarted() and Run(out).is_there():
-        return resume(out, data, watcher)
     named_job(recipe.task).check(recipe, data)
     start = None if recipe.start is None else Start(recipe.start)
     with _company(recipe) as company:
+        if company.decide(lambda: company.is_restarted and Run(out).is_there()):
+            return _go_on(Run.open(out), recipe, data, watcher, company)
         run = Run.create(out, recipe.resolved()) if company.leads else Bystander(out)
         try:
             trainer = _trainer(recipe, run, data, watcher, start, company)
@@ -40,14 +40,20 @@ def resume(out: str | Path, data: str | Path | None = None, watcher: Watcher | N
     """Go on with a run folder exactly where its last checkpoint stands."""
     run = Run.open(out)
     recipe = recipe_of(run)
+    with _company(recipe) as company:
+        return _go_on(run, recipe, data, watcher, company)
+
+
+def _go_on(
+    run: Run, recipe: Recipe, data: str | Path | None, watcher: Watcher | None, company: Company
+) -> tuple[Run, Outcome]:
     has_begun = bool(run.saved_steps())  # then its own weights hold whatever it started from
     start = None if recipe.start is None or has_begun else Start(recipe.start)
-    with _company(recipe) as company:
-        run = run if company.leads else Bystander(out)
-        trainer = _trainer(recipe, run, data, watcher, start, company)
-        trainer.resume()
-        with enough_memory(run):
-            return run, trainer.train()
+    run = run if company.leads else Bystander(run.folder)
+    trainer = _trainer(recipe, run, data, watcher, start, company)
+    trainer.resume()
+    with enough_memory(run):
+        return run, trainer.train()
 
 
 def evaluate(

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from regard.training import checkpoints
+from regard.training.meeting import meet
 from regard.training.shards import blocks, is_shard, local, write_together
 from regard.training.shared_norm import share_batch_norms
 
@@ -49,6 +50,7 @@ class Company:
 
     rank, size = 0, 1
     device: torch.device | None = None  # the one of this process, if it may not choose
+    is_restarted = False  # whether `torchrun --max-restarts` has put these processes in the place of others
 
     @property
     def leads(self) -> bool:
@@ -75,6 +77,10 @@ class Company:
     def total(self, *values: float) -> list[float]:
         """Each summed over all processes."""
         return list(values)
+
+    def decide(self, question: Callable[[], bool]) -> bool:
+        """The leader's answer, which is everybody's."""
+        return self.total(float(self.leads and question())) == [1.0]
 
     def gradients_done(self) -> None:
         """After the last backward: what torch does not sum by itself."""
@@ -226,16 +232,12 @@ def gather(strategy: str, device: Callable[[], torch.device]) -> Company:
         own = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(own)
     is_host = not dist.is_initialized()
-    if is_host:
-        dist.init_process_group("nccl" if own.type == "cuda" else "gloo", timeout=PATIENCE)
-    return Shards(own, is_host) if strategy == "fsdp" else Replicas(own, is_host)
+    meeting = meet("nccl" if own.type == "cuda" else "gloo", PATIENCE) if is_host else 1
+    company = Shards(own, is_host) if strategy == "fsdp" else Replicas(own, is_host)
+    company.is_restarted = meeting > 1
+    return company
 
 
 def leads() -> bool:
     """Whether this process is the one that speaks, before it has met the others."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def is_restarted() -> bool:
-    """Whether `torchrun --max-restarts` has started this process in place of one that died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
