@@ -32,7 +32,7 @@ from regard.recipes import load_recipe
 from regard.recipes.jobs import named_job
 from regard.tasks.batches import Batch
 from regard.tasks.translate import Translation
-from regard.training.allocator import keep_freed_memory
+from regard.training.freed_memory import keep_freed_memory
 from regard.training.optimizers import make_optimizer
 from regard.training.run import Run
 from result_files import write_result

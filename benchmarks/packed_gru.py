@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.layers.packed_gru import read_rows
-from regard.training.allocator import keep_freed_memory
+from regard.training.freed_memory import keep_freed_memory
 from result_files import write_result
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention import record
+from regard.attention import MultiHeadAttention, record
+from regard.attention.dot_product import ExactWeights
 from regard.errors import UsageError
 from regard.explorer import kept as module
 from regard.explorer.kept import as_bytes, by_token, keep, pooled, statistics
@@ -203,3 +204,16 @@ def test_what_is_not_there_is_refused(head: int, level: int, row: int, column: i
         kept["layers.9.self_attention"]
     with pytest.raises(UsageError, match="batch of one"), keep(model):
         model(TOKENS.repeat(2, 1))
+
+
+def test_what_is_kept_has_no_values_in_it() -> None:
+    """Queries, keys and values are one tensor where one matrix makes them; the values are let go of."""
+    attention = MultiHeadAttention(8, 2)
+    with torch.no_grad():
+        attended = attention(torch.randn(1, 6, 8), causal=True)
+    assert isinstance(attended.weights_of, ExactWeights)
+    kept = attended.weights_of.compact()
+    assert torch.equal(kept(None, None), attended.weights)
+    assert [part.untyped_storage().nbytes() for part in (kept.query, kept.keys)] == [6 * 8 * 4] * 2
+    assert attended.weights_of.query.untyped_storage().nbytes() == 3 * 6 * 8 * 4
+    assert kept.compact().query is kept.query

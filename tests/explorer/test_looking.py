@@ -579,7 +579,7 @@ def test_what_a_session_keeps_is_counted(loaded: dict[str, Any]) -> None:
     language = loaded["language"]
     session = Session("any", subject_of(language, Input(text="the cat", more=4)))
     tokens, size = session.attentions["layers.0.self_attention"].queries, language.model.config.size
-    kept = 2 * 3 * tokens * size * 4  # two layers: queries, keys and values in four bytes each
+    kept = 2 * 2 * tokens * size * 4  # two layers: queries and keys in four bytes each
     assert session.bytes == kept
     session.attention("layers.0.self_attention").survey(0)
     assert session.bytes > kept + tokens**2

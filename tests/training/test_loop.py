@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -474,3 +475,10 @@ def test_ctrl_c_leaves_with_code_0_says_how_to_go_on_and_loses_nothing(
     assert finished("train", "--resume", "--out", folder)[0] == 0
     assert last(folder) == last(undisturbed)
     assert curve(folder) == curve(undisturbed)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep their own ways")
+def test_the_c_library_takes_the_advice_about_freed_memory() -> None:
+    advice = "from regard.training.freed_memory import *; print(keep_freed_memory(), return_freed_memory())"
+    done = subprocess.run([sys.executable, "-c", advice], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True\n"

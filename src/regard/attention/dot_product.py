@@ -9,6 +9,7 @@ only those: time and memory grow with the length, not with its square.
 """
 
 import math
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -44,17 +45,44 @@ def attend(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if mask is not None and mask.dim() == 1:
         mask = masks.over_queries(mask)
-
-    def weights_of(heads: Index, rows: Index) -> Tensor:
-        return exact_weights(
-            query, keys, allowed=mask, causal=causal, window=window, scale=scale, heads=heads, rows=rows
-        )
-
     if window is None:
         context = fused(query, keys, values, allowed=mask, causal=causal, scale=scale)
     else:
         context = windowed(query, keys, values, allowed=mask, causal=causal, window=window, scale=scale)
-    return Attended(context, weights_of)
+    return Attended(context, ExactWeights(query, keys, mask, causal, window, scale))
+
+
+@dataclass(frozen=True, eq=False)
+class ExactWeights:
+    """What was asked, and of which keys: enough to have any of the weights again."""
+
+    query: Float[Tensor, "*batch queries size"]
+    keys: Float[Tensor, "*batch keys size"]
+    allowed: Allowed
+    causal: bool
+    window: int | None
+    scale: float
+
+    def __call__(self, heads: Index, rows: Index) -> Tensor:
+        return exact_weights(
+            self.query,
+            self.keys,
+            allowed=self.allowed,
+            causal=self.causal,
+            window=self.window,
+            scale=self.scale,
+            heads=heads,
+            rows=rows,
+        )
+
+    def compact(self) -> "ExactWeights":
+        """For keeping: queries and keys of their own, where they were part of a larger tensor with the values."""
+        return replace(self, query=_own(self.query), keys=_own(self.keys))
+
+
+def _own(part: Tensor) -> Tensor:
+    is_all = part.untyped_storage().nbytes() == part.nbytes
+    return part if is_all else part.clone(memory_format=torch.contiguous_format)
 
 
 def windowed(

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import MultiHeadAttention
+from regard.attention.dot_product import ExactWeights
 from regard.attention.memory import Attended, WeightsOf
 from regard.attention.recording import choose_attentions
 from regard.errors import UsageError
@@ -260,9 +261,14 @@ def _keeper(kept: KeptAttention) -> Any:
             raise UsageError("one text is kept at a time: give a batch of one")
         with torch.inference_mode():
             keys = output.weights_of(None, torch.tensor([0])).shape[-1] if output.memory is None else len(output.memory)
-        kept.calls.append(Call(output.context.shape[-2], keys, output.weights_of))
+        kept.calls.append(Call(queries := output.context.shape[-2], keys, compact(output.weights_of, queries)))
 
     return hook
+
+
+def compact(weights_of: WeightsOf, queries: int) -> WeightsOf:
+    """Without the values. A single query is a step of many, which share their keys."""
+    return weights_of.compact() if isinstance(weights_of, ExactWeights) and queries > 1 else weights_of
 
 
 def by_token(recorded: Float[Tensor, "heads tokens places"], span: int) -> WeightsOf:

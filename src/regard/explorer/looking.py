@@ -23,7 +23,7 @@ from regard.explorer.refusals import Refusal
 from regard.inspect import Seen, watch
 from regard.views.maps import AttentionMap, display
 
-BUDGET = 512 << 20  # bytes of queries, keys and values that all sessions together may keep
+BUDGET = 512 << 20  # bytes of queries and keys that all sessions together may keep
 KIND_TITLES = {"encoder": "self-attention", "decoder": "self-attention", "cross": "cross-attention"}
 
 
@@ -205,9 +205,9 @@ class Session:
 
 
 def bytes_of(model: Any, shapes: Sequence[tuple[int, int]]) -> int:
-    """About how much a pass with these numbers of queries and keys leaves: a query, a key and a value per token."""
+    """About how much a pass with these numbers of queries and keys leaves: every query and every key."""
     size = getattr(model.config, "size", 512)
-    return sum(4 * size * (queries + 2 * keys) for queries, keys in shapes)
+    return sum(4 * size * (queries + keys) for queries, keys in shapes)
 
 
 class Sessions:

@@ -37,7 +37,9 @@ def serve(
     from regard.explorer.guard import LOCAL
     from regard.explorer.served import load_all
     from regard.explorer.server import Server
+    from regard.training.freed_memory import return_freed_memory
 
+    return_freed_memory()
     key = the_key(key_file)
     listening = listen(host, port)
     with listening:

@@ -23,9 +23,9 @@ from regard.data.batching import Place
 from regard.data.parts import Divisible, share_of
 from regard.errors import RegardError
 from regard.training import checkpoints
-from regard.training.allocator import keep_freed_memory
 from regard.training.checkpoints import Progress
 from regard.training.company import Company
+from regard.training.freed_memory import keep_freed_memory
 from regard.training.optimizers import load_state_tensors, make_optimizer, set_rate, state_tensors
 from regard.training.recompute import forget_inside_blocks
 from regard.training.recovery import mend

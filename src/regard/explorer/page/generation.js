@@ -109,7 +109,8 @@ function percent(share) {
   return `${share >= 0.1 ? (100 * share).toFixed(1) : (100 * share).toPrecision(2)} %`;
 }
 
-/** A piece of a vocabulary as people read it: the mark of a word's start is a blank. */
+/** A piece of a vocabulary as people read it: the mark of a word's start is a dot, and what is blank is drawn. */
 function visiblePiece(piece) {
-  return piece.replace(/^[▁Ġ]/, "·").replaceAll("Ċ", "↵").replace(/<\/w>$|@@$/, "") || "␣";
+  const said = piece.replace(/^[▁Ġ]/, "·").replace(/[Ċ\n]/g, "↵").replace(/<\/w>$|@@$/, "");
+  return said.trim() ? said : "␣".repeat(said.length || 1);
 }

@@ -21,7 +21,7 @@ const THROUGH = {
   flow: {
     short: "flow",
     name: "flow through all layers",
-    about: "Flow: layers of tokens joined by pipes as wide as (I + mean of heads) / 2, and the most that can run from the top to a token.",
+    about: "Flow: layers of tokens joined by pipes as wide as (I + mean of heads) / 2, and the most that can run from the top to a token. Where all can run to every token, the picture has one shade: read its numbers.",
   },
   gradient: {
     short: "gradient × attention",
