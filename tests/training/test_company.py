@@ -80,6 +80,17 @@ def test_a_batch_in_pieces_gives_the_same_curve(folder: Path, name: str, pieces:
     assert_same_curve(tmp_path / "run", folder / "runs" / name / "alone")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_products_in_sixteen_bits_give_nearly_the_same_curve(folder: Path, name: str, tmp_path: Path) -> None:
+    run, _ = runner.train(load_recipe(str(folder / f"{name}.yaml"), ["training.precision=bfloat16"]), tmp_path / "run")
+    (_, first), *_ = curve(folder / "runs" / name / "alone")
+    found, expected = ([loss for _, loss in curve(each)] for each in (run.folder, folder / "runs" / name / "alone"))
+    assert found != expected  # or nothing was rounded
+    assert found == pytest.approx(expected, rel=0.03, abs=0.03 * first)
+    weights = load_file(run.checkpoint("last") / WEIGHTS)
+    assert {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()} == {torch.float32}
+
+
 def test_a_run_goes_on_with_another_number_of_processes(folder: Path) -> None:
     run = folder / "runs" / "one-two-one"
     assert Run(run).pointed("last") == "4"

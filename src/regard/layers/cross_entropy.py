@@ -17,6 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.layers.full_precision import apply_in_full
+
 CHUNK_ELEMENTS = 1 << 21  # logits held at once
 
 
@@ -75,5 +77,5 @@ def linear_cross_entropy(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "count"]]:
     """The (smoothed) loss, summed over all rows, which carries the gradient; and each row's plain negative
     log-likelihood."""
-    loss, nll = _LinearCrossEntropy.apply(states, weight, targets, smoothing)
+    loss, nll = apply_in_full(_LinearCrossEntropy, states, weight, targets, smoothing)
     return loss, nll

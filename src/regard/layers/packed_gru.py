@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from regard.layers.full_precision import apply_in_full
+
 Gates = Float[Tensor, "directions tokens gates"]
 States = Float[Tensor, "directions tokens size"]
 
@@ -87,7 +89,7 @@ def _layer(
 
     projected = zip(orders, weights("weight_ih"), weights("bias_ih"), strict=True)
     gates = torch.stack([F.linear(order, weight, bias) for order, weight, bias in projected])
-    return _Steps.apply(gates, first, torch.stack(weights("weight_hh")), torch.stack(weights("bias_hh")), rows)
+    return apply_in_full(_Steps, gates, first, torch.stack(weights("weight_hh")), torch.stack(weights("bias_hh")), rows)
 
 
 class _Steps(torch.autograd.Function):

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 from regard.errors import UsageError
 from regard.layers import packed_gru
+from regard.layers.full_precision import apply_in_full
 
 Vectors = Float[Tensor, "directions tokens size"]
 
@@ -95,7 +96,7 @@ class ProjectedLSTM(nn.Module):
             first = self._nothing(rows.shape[0], inputs)
         state, cell = (part[rows.real].transpose(0, 1) for part in (first.states, first.cells))
         gates = torch.baddbmm(self.bias.unsqueeze(1), inputs, self.input_weight.mT)
-        states, cells = _Steps.apply(gates, state, cell, self.weight, self.projection, rows, self.clips)
+        states, cells = apply_in_full(_Steps, gates, state, cell, self.weight, self.projection, rows, self.clips)
         ends = [part[:, rows.ends].detach().transpose(0, 1) for part in (states, cells)]
         before = (first.states, first.cells)
         return states, Carried(*(old.index_copy(0, rows.real, new) for old, new in zip(before, ends, strict=True)))
