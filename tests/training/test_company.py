@@ -81,6 +81,16 @@ def test_a_batch_in_pieces_gives_the_same_curve(folder: Path, name: str, pieces:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_what_is_computed_once_more_is_the_same_to_the_bit(folder: Path, name: str, tmp_path: Path) -> None:
+    run, _ = runner.train(load_recipe(str(folder / f"{name}.yaml"), ["training.recompute=true"]), tmp_path / "run")
+    alone = Run(folder / "runs" / name / "alone")
+    assert curve(run.folder) == curve(alone.folder)
+    found, expected = (load_file(each.checkpoint("last") / WEIGHTS) for each in (run, alone))
+    for key, tensor in expected.items():
+        assert torch.equal(found[key], tensor), key
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_products_in_sixteen_bits_give_nearly_the_same_curve(folder: Path, name: str, tmp_path: Path) -> None:
     run, _ = runner.train(load_recipe(str(folder / f"{name}.yaml"), ["training.precision=bfloat16"]), tmp_path / "run")
     (_, first), *_ = curve(folder / "runs" / name / "alone")
