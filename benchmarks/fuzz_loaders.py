@@ -8,10 +8,12 @@ or moved, values of JSON and YAML replaced by others of another kind, size or de
 containers rewritten with right checksums, names that lead elsewhere, and more (`fuzz/mutations.py`). It fails if the
 loader raises anything but a RegardError, if the message is not one line of less than 600 characters, if the process
 crashes, if the case computes for more than 5 seconds, or if it asks for more than 1 GB of memory. Every failure is
-printed with the number of its case. Exit code 1 if there was one.
+printed with the number of its case. Exit code 1 if there was one. What came out of each loader goes into
+results/fuzz-loaders.json; those of other calls stay there.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -22,6 +24,8 @@ from typing import Any
 from fuzz import faulty
 from fuzz.loaders import LOADERS
 from fuzz.running import QUIET, SECONDS, Bench, Loader, parts, work
+
+RESULT = "fuzz-loaders"
 
 
 def main() -> None:
@@ -40,17 +44,30 @@ def main() -> None:
         return work(chosen[0], arguments.seed, int(first), int(last), Path(journal), arguments.seconds)
     if arguments.case is not None:
         return again(chosen[0], arguments.seed, arguments.case)
-    results = {loader.name: fuzzed(loader, arguments) for loader in chosen}
-    failed = sum(len(result["failures"]) for result in results.values())
-    if not arguments.loader:
-        from result_files import write_result
-
-        command = f"python benchmarks/fuzz_loaders.py --cases {arguments.cases} --seed {arguments.seed}"
-        total = sum(result["cases"] for result in results.values())
-        path = write_result("fuzz-loaders", command, {"cases": total, "failures": failed, "loaders": results})
-        print(f"wrote {path}")
+    failed = 0
+    for loader in chosen:
+        result = fuzzed(loader, arguments)
+        failed += len(result["failures"])
+        if loader.name in LOADERS:
+            note(loader.name, result, arguments)
     print(f"{failed} failures")
     sys.exit(failed > 0)
+
+
+def note(name: str, result: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Into the result file, beside those of the other loaders."""
+    from result_files import FOLDER, write_result
+
+    path = FOLDER / f"{RESULT}.json"
+    known = json.loads(path.read_text("utf-8"))["loaders"] if path.exists() else {}
+    results = {each: known[each] for each in LOADERS if each in known} | {name: result}
+    totals = {
+        "loaders_fuzzed": len(results),
+        "cases": sum(each["cases"] for each in results.values()),
+        "failures": sum(len(each["failures"]) for each in results.values()),
+    }
+    command = f"python benchmarks/fuzz_loaders.py --cases {arguments.cases} --seed {arguments.seed}"
+    write_result(RESULT, command, {**totals, "loaders": results})
 
 
 def names() -> str:

@@ -179,18 +179,24 @@ def work(loader: Loader, seed: int, first: int, last: int, journal: Path, second
 
 
 class Clock:
-    """The operating system ends a process that computes, or waits, for too long after the start."""
+    """The operating system ends a process that computes, or waits, for too long after the start. Until then, while a
+    file is being spoilt, nothing is limited."""
 
     def __init__(self, limit: int):
         self.limit, self.started = limit, 0.0
+        self._allow(None)
+        signal.alarm(0)
 
     def start(self) -> None:
+        self.started = time.process_time()
+        self._allow(int(self.started) + self.limit + 1)
+        signal.alarm(WAIT)
+
+    def _allow(self, seconds: int | None) -> None:
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        self.started = time.process_time()
-        resource.setrlimit(resource.RLIMIT_CPU, (int(self.started) + self.limit + 1, hard))
-        signal.alarm(WAIT)
+        resource.setrlimit(resource.RLIMIT_CPU, (hard if seconds is None else seconds, hard))
 
     def seconds(self) -> float:
         return time.process_time() - self.started
