@@ -252,7 +252,8 @@ def with_changed_place(draw: Random, tree: Any) -> Any:
     elif way == 2:
         holder[last] = draw.choice([[holder[last]], {"a": holder[last]}, [holder[last]] * 3, str(holder[last])[:5000]])
     elif way == 3 and isinstance(holder, list):
-        holder += [holder[last]] * draw.choice([1, 3000])
+        times = draw.choice([1, 3000])
+        holder += [holder[last]] * min(times, 1 + LONGEST // len(repr(holder[last])))  # what is longer is cut off
     elif way == 4:
         other = draw.choice([other for other in known if other])
         found = tree
