@@ -82,9 +82,9 @@ class ProjectedLSTM(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2, 4 * cell_size))
         self.projection = nn.Parameter(torch.empty(2, size, cell_size))
         self.clips = (cell_clip or float("inf"), projection_clip or float("inf"))
-        for matrix in (self.input_weight, self.weight, self.projection):
+        for matrix, gates in ((self.input_weight, 4), (self.weight, 4), (self.projection, 1)):
             for direction in matrix.detach():
-                for part in direction.split(cell_size):
+                for part in direction.chunk(gates):
                     nn.init.xavier_uniform_(part)
         nn.init.ones_(self.bias.detach()[:, 2 * cell_size : 3 * cell_size])  # remember, until told otherwise
 
