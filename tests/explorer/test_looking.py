@@ -14,9 +14,10 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from explorer.conftest import paused
-from explorer.tiny_models import captioner, encoded
+from explorer.tiny_models import captioner, encoded, file
 from regard import families
 from regard.attention import record
+from regard.data.images import read_image
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
 from regard.explorer.app import make_app
@@ -189,6 +190,20 @@ def test_pictures_are_looked_at_by_patches_and_regions(client: TestClient, loade
     assert caption.told["said"] == caption.told["nbest"][0]["text"]
     side = caption.told["sides"]["cross"]
     assert caption.weights("attention").shape[2] == side["grid"]["rows"] * side["grid"]["columns"]
+
+
+def test_a_hard_caption_looks_at_one_region_for_each_word() -> None:
+    hard = captioner("hard")
+    looking = Looking(TestClient(make_app({"hard": hard})), image=encoded())
+    (shown,) = looking.weights("attention")
+    assert set(np.unique(shown)) == {0.0, 1.0}
+    assert (shown.sum(1) == 1).all()
+    (caption,) = hard.caption([read_image(Image.open(io.BytesIO(file())), 3)])
+    assert caption.attention is not None
+    said = caption.attention.weights.reshape(len(caption.attention.words), -1)
+    np.testing.assert_array_equal(shown[: len(said)], said)
+    steps = looking.ask("steps", attention="attention", query=1, head=0)
+    assert steps["difference"] < 1e-6
 
 
 def test_every_model_has_an_example_of_its_own(client: TestClient, older: TestClient, loaded: dict[str, Any]) -> None:

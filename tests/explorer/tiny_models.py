@@ -44,10 +44,10 @@ def documents() -> Classifier:
     return Classifier(randomised("han", config), tokenizer, ["bad", "good"], config_json=told)
 
 
-def captioner() -> Captioner:
+def captioner(align: str = "soft") -> Captioner:
     tokenizer = Tokenizer.train("word", TEXTS, 60)
     sizes: dict[str, Any] = dict(backbone="tiny_cnn", image_size=32, embedding_size=6, size=8, alignment_size=5)
-    config = attend_tell.Config(vocabulary=len(tokenizer), pad=tokenizer.pad, **sizes)
+    config = attend_tell.Config(vocabulary=len(tokenizer), pad=tokenizer.pad, align=align, **sizes)
     told = families.config_json("attend-tell", config, "caption")
     preprocessing = Preprocessing((32, 32), (0.5,) * 3, (0.5,) * 3)
     decoding = Decoding(num_beams=2, max_new_tokens=6)
