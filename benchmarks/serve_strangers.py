@@ -78,7 +78,7 @@ TRICKS: dict[str, Trick] = {
     "many texts": Trick(said(texts=["a"] * 300, prompts=["a"] * 300), ("422",)),
     "a long line": Trick(lambda verb: long_text(verb, "word " * 40_000), ("413",)),
     "many tokens": Trick(lambda verb: long_text(verb, "a b " * 10_000), ("413",)),
-    "a long head": Trick(plain(head("/health", "X-Long: " + "x" * 100_000, method="GET")), ("400", "closed")),
+    "a long head": Trick(plain(head("/health", "X-Long: " + "x" * 100_000, method="GET")), ("400", "431", "closed")),
     # slow
     "a head that trickles in": Trick(plain(b"GET /health HTTP/1.1\r\nX-Slow: "), ("closed",), slow=b"x" * 1000),
     "a silent line": Trick(plain(b""), ("closed",)),

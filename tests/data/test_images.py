@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from regard.data import images
 from regard.data.images import (
     ImageSet,
     LabelledImage,
@@ -176,6 +177,29 @@ def test_a_picture_that_would_swell_is_refused_before_it_is_decoded(
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
         with pytest.raises(RegardError, match=f"has more than {most} pixels"):
             read_image(folder / "b" / "2.png", 1)
+
+
+def test_a_decoder_that_asks_for_gigabytes_gets_what_there_is(tmp_path: Path) -> None:
+    """The last piece of this PNG says that it is two gigabytes long."""
+    Image.new("RGB", (9, 7), "red").save(tmp_path / "red.png")
+    content = (tmp_path / "red.png").read_bytes()
+    place = content.index(b"IDAT") - 4
+    length = int.from_bytes(content[place : place + 4], "big")
+    (tmp_path / "red.png").write_bytes(content[:place] + (length | 1 << 30).to_bytes(4, "big") + content[place + 4 :])
+    asked: list[int] = []
+
+    class Watched(images._Bounded):
+        def read(self, size: int | None = -1, /) -> bytes:
+            asked.append(size or 0)
+            found = super().read(size)
+            assert len(found) <= len(content)
+            return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(images, "_Bounded", Watched)
+        picture = images.read_image(tmp_path / "red.png", 3)
+    assert picture.getpixel((0, 0)) == (255, 0, 0)
+    assert max(asked) > 1 << 29
 
 
 def test_nothing_half_written_stays(folder: Path) -> None:

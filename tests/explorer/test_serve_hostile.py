@@ -39,6 +39,13 @@ def tagger(loaded: dict[str, Any]) -> dict[str, Any]:
     return {"tagger": loaded["tagger"]}
 
 
+def test_a_head_that_came_at_once_is_bounded_too(tagger: dict[str, Any]) -> None:
+    client = TestClient(make_app(tagger))
+    long = client.get("/health", headers={"x-long": "x" * 70_000})
+    assert (long.status_code, "64 kB" in long.text) == (431, True)
+    assert client.get("/health", headers={"x-long": "x" * 50_000}).status_code == 200
+
+
 # A body that takes its time
 
 

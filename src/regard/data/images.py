@@ -8,11 +8,14 @@ once, and the bytes lie in a memory-mapped file. Scaling and normalising are don
 counted.
 """
 
+import io
 import json
 import math
+import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -194,7 +197,7 @@ def read_image(picture: Picture, channels: int) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata is no reason to speak,
             warnings.simplefilter("error", Image.DecompressionBombWarning)  # a file that swells to gigabytes is
-            with Image.open(picture, formats=formats()) as opened:
+            with _file(picture) as file, Image.open(file, formats=formats()) as opened:
                 return _converted(opened, channels, name)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
         raise RegardError(f"{name}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from error
@@ -218,6 +221,24 @@ def formats() -> list[str]:
 
 def _name(picture: Picture) -> str:
     return str(picture) if isinstance(picture, str | Path) else "the picture"
+
+
+class _Bounded(io.BufferedReader):
+    """Asked for more than there is, Python first makes room for all of it, and some decoders ask for gigabytes."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        rest = max(0, os.fstat(self.fileno()).st_size - self.tell())
+        return super().read(rest if size is None or size < 0 else min(size, rest))
+
+
+@contextmanager
+def _file(picture: Any) -> Iterator[Any]:
+    """A regular file, bounded; anything else as it is."""
+    if not isinstance(picture, str | os.PathLike) or not os.path.isfile(picture):
+        yield picture
+        return
+    with _Bounded(io.FileIO(os.fspath(picture))) as file:
+        yield file
 
 
 def _converted(image: Image.Image, channels: int, name: str) -> Image.Image:

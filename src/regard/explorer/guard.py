@@ -17,6 +17,7 @@ from regard.explorer.limits import BODY_SECONDS, MEGABYTE, Limits
 from regard.explorer.meters import Meters
 from regard.explorer.refusals import Refusal, later
 
+HEAD = 64 << 10  # bytes; h11 bounds only what comes in pieces
 LOCAL = frozenset(["localhost", "127.0.0.1", "::1"])
 HEALTH, METRICS, API = "/health", "/metrics", "/v1/"
 SAFE = {  # unless an answer says it better
@@ -89,6 +90,8 @@ class Guard:
 
     def check(self, path: str, headers: Headers, counts: bool) -> None:
         """Refuse what is not to be let in."""
+        if sum(len(name) + len(value) for name, value in headers.raw) + len(path) > HEAD:
+            raise Refusal(431, f"the head of the request is larger than the {HEAD >> 10} kB that are read")
         if self.hosts is not None and host_of(headers) not in self.hosts:
             raise Refusal(403, "this server answers to localhost only; serve with --api-key-file to use another name")
         if self.hosts is not None and "origin" in headers and named(headers["origin"]) not in self.hosts:
