@@ -234,7 +234,8 @@ def gather(strategy: str, device: Callable[[], torch.device]) -> Company:
     is_host = not dist.is_initialized()
     meeting = meet("nccl" if own.type == "cuda" else "gloo", PATIENCE) if is_host else 1
     company = Shards(own, is_host) if strategy == "fsdp" else Replicas(own, is_host)
-    company.is_restarted = meeting > 1
+    # A store that is new at every start knows of no other; then torchrun's own count does.
+    company.is_restarted = meeting > 1 or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     return company
 
 
