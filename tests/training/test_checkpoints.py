@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from spoiling import cut, empty, flip, lose
 from torch import nn
 
 from regard.errors import RegardError
@@ -79,24 +80,6 @@ def test_a_copy_of_a_model_has_no_checksums_and_may_be_edited(tmp_path: Path) ->
     assert sorted(path.name for path in (tmp_path / "mine").iterdir()) == ["config.json", WEIGHTS]
     (tmp_path / "mine" / "config.json").write_text('{"a": 2}')
     checkpoints.check(tmp_path / "mine", to_go_on=False)
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def lose(path: Path) -> None:
-    path.unlink()
 
 
 FILES = ["config.json", WEIGHTS, OPTIMIZER, TRAINER, CHECKSUMS]

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import torch
+from spoiling import cut, empty, flip, lose
 from torch import Tensor, nn
 
 from regard.data.batching import Place
@@ -262,24 +263,6 @@ def test_a_disk_that_takes_no_more_is_one_line_and_the_run_goes_on_when_it_does(
 
 
 # Damage
-
-
-def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def lose(path: Path) -> None:
-    path.unlink()
 
 
 @pytest.mark.parametrize("harm", [cut, empty, flip, lose])
