@@ -28,7 +28,7 @@ format: $(VENV)/.ready-lint  ## Format the code
 	$(BIN)/ruff format .
 
 docs: $(VENV)/.ready-docs  ## Build the site into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/.ready-bench  ## Say which benchmarks there are
 	@$(BIN)/python benchmarks/list.py

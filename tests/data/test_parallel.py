@@ -49,6 +49,15 @@ def test_two_files_are_read_in_step(write: Write, ending: str) -> None:
     ]
 
 
+
+def test_a_tsv_with_a_header_may_have_other_columns_too(write: Write) -> None:
+    path = write("train.tsv", b"id\ttarget\tnote\tsource\n1\teine Katze\t-\ta cat\n2\tein Hund\t-\ta dog\n")
+    assert list(read_pairs(path)) == [Pair("a cat", "eine Katze"), Pair("a dog", "ein Hund")]
+    with pytest.raises(RegardError) as error:
+        list(read_pairs(write("b.tsv", b"source\ttarget\tnote\na\tb\n")))
+    assert "b.tsv, line 2: 2 columns instead of 3; write as many as the header has" in message(error)
+
+
 @pytest.mark.parametrize("ending", ["", ".gz"])
 def test_a_tsv_needs_no_header(write: Write, ending: str) -> None:
     path = write(f"train.tsv{ending}", b"a cat\teine Katze\na dog\tein Hund\n")

@@ -170,28 +170,28 @@ def _two_files(source_path: Path, target_path: Path, skipped: Counter[str]) -> I
 
 
 def _tsv(path: Path, source_column: str, target_column: str, skipped: Counter[str]) -> Iterator[Pair]:
+    """Without a header source and target; with one that names both, any columns in any order."""
     columns = (source_column, target_column)
-    swapped = False
+    places, width = (0, 1), 2
     for number, line in enumerate(read_lines(path), 1):
         if line is None or not line.strip():
             skipped["too long" if line is None else "empty"] += 1
             continue
         cells = line.split("\t")
-        if len(cells) != 2:
-            raise RegardError(
-                f"{path}, line {number}: {len(cells)} column{'s' * (len(cells) != 1)} instead of 2; "
-                "write source, one tab, target"
+        if number == 1 and set(columns) <= set(cells):
+            places, width = (cells.index(source_column), cells.index(target_column)), len(cells)
+            continue
+        if number == 1 and columns != ("source", "target"):
+            raise UsageError(
+                f"{path}, line 1: no header with the columns {source_column!r} and {target_column!r}; "
+                f"it holds {' and '.join(map(shortened, cells[:4]))}"
             )
-        if number == 1:
-            if set(cells) == set(columns):
-                swapped = cells[0] == target_column
-                continue
-            if columns != ("source", "target"):
-                raise UsageError(
-                    f"{path}, line 1: no header with the columns {source_column!r} and {target_column!r}; "
-                    f"it holds {shortened(cells[0])} and {shortened(cells[1])}"
-                )
-        source, target = reversed(cells) if swapped else cells
+        if len(cells) != width:
+            raise RegardError(
+                f"{path}, line {number}: {len(cells)} column{'s' * (len(cells) != 1)} instead of {width}; "
+                f"write {'source, one tab, target' if width == 2 else 'as many as the header has'}"
+            )
+        source, target = (cells[place] for place in places)
         yield from _pairs(source, target, skipped)
 
 

@@ -98,7 +98,7 @@ _CPU = (_device("cpu", {"fp32": 0.096}, "fp32", None, 10, 10, 1.25, "2 x 8 x 2 F
 
 DEVICES = {device.name: device for device in (*_NVIDIA, *_GOOGLE, *_CPU)}
 
-# What trainings reach of the peak, all in all: see docs/plan.md.
+# What trainings reach of the peak, all in all: see docs/use/plan.md.
 EFFICIENCIES = {"fp32": 0.35, "tf32": 0.4, "bf16": 0.4, "fp16": 0.4}
 EFFICIENCY_SOURCES = {
     "fp32": "what Transformer big's report implies on P100s, and our own Multi30k training on two CPU cores",
