@@ -49,7 +49,6 @@ def test_two_files_are_read_in_step(write: Write, ending: str) -> None:
     ]
 
 
-
 def test_a_tsv_with_a_header_may_have_other_columns_too(write: Write) -> None:
     path = write("train.tsv", b"id\ttarget\tnote\tsource\n1\teine Katze\t-\ta cat\n2\tein Hund\t-\ta dog\n")
     assert list(read_pairs(path)) == [Pair("a cat", "eine Katze"), Pair("a dog", "ein Hund")]

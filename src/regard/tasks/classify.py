@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.documents import MAX_WORDS, Encoded, padded_documents, padded_rows
+from regard.data.held_out import held_out
 from regard.data.labelled import TABLES, Labelled, read_labelled
 from regard.data.named import data_folder, named_labelled
 from regard.data.parts import Divisible, Planned
@@ -42,7 +43,7 @@ class ClassificationData:
     name: str | None = None  # imdb, sst2 or mrpc
     options: dict[str, Any] = field(default_factory=dict)  # of the named data set
     train: tuple[str, ...] = ()  # .jsonl, .tsv, .csv (each also .gz) or .parquet; folders and patterns of them too
-    valid: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()  # without valid and test, one training text in twenty is held out for each
     test: tuple[str, ...] = ()
     text_column: str = "text"
     second_column: str | None = None  # of the other text, where pairs are classified
@@ -68,8 +69,13 @@ class ClassificationData:
             if files:
                 raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
             return named_labelled(self.name, data_folder(folder), split, **self.options)
+        if self.train and not self.valid and not self.test:
+            return held_out(self._read(self.train, skipped), split)
         if not files:
             raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        return self._read(files, skipped)
+
+    def _read(self, files: Sequence[str], skipped: Counter[str] | None) -> Iterable[Labelled]:
         columns: dict[str, Any] = {
             "text_column": self.text_column,
             "second_column": self.second_column,

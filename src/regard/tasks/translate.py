@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from regard.attention.drawing import watch_draws
 from regard.attention.masks import real_tokens
 from regard.data.batching import Place, TokenBatches, in_order_of_length
+from regard.data.held_out import held_out
 from regard.data.joined import joined
 from regard.data.named import data_folder, named
 from regard.data.pairs import Pair
@@ -40,7 +41,7 @@ class TranslationData:
     name: str | None = None  # corpus, multi30k
     options: dict[str, Any] = field(default_factory=dict)  # of the named data set, such as source: en
     train: tuple[str, ...] = ()  # two text files, or .tsv/.jsonl/.parquet tables; folders and patterns of them too
-    valid: tuple[str, ...] = ()
+    valid: tuple[str, ...] = ()  # without valid and test, one training pair in twenty is held out for each
     test: tuple[str, ...] = ()
     source_column: str = "source"
     target_column: str = "target"
@@ -68,8 +69,13 @@ class TranslationData:
             if files:
                 raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
             return named(self.name, data_folder(folder), split, **self.options)
+        if self.train and not self.valid and not self.test:
+            return held_out(self._read(self.train, "train", skipped), split)
         if not files:
             raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        return self._read(files, split, skipped)
+
+    def _read(self, files: Sequence[str], split: str, skipped: Counter[str] | None) -> Iterable[Pair]:
         read = partial(read_pairs, source_column=self.source_column, target_column=self.target_column, skipped=skipped)
         found = [shards([entry], TABLES) for entry in files]
         if all(file.lower().endswith(TABLES) for side in found for file in side):
