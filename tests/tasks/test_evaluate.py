@@ -173,6 +173,14 @@ def test_an_evaluation_is_finite_and_goes_into_json(translator: Translator) -> N
         assert part in told_to_people
 
 
+def test_tokenised_references_are_told_of_where_they_are_scored_as_plain_text(translator: Translator) -> None:
+    spaced = [replace(pair, target=f"{pair.target} .", links=()) for pair in PAIRS]
+    hint = "data.bleu_tokenize=none is usual"
+    assert hint in evaluate(translator, spaced).told()
+    assert hint not in evaluate(translator, spaced, bleu_tokenize="none").told()
+    assert hint not in evaluate(translator, [*spaced[:2], *PAIRS[2:]]).told()
+
+
 def test_a_translator_that_knows_the_answers_scores_a_hundred(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

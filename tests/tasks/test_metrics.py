@@ -115,10 +115,12 @@ def test_translations_of_nothing_but_silence_score_zero() -> None:
     assert translation_scores(["a"], [""], samples=10).length_ratio == 0
 
 
-def test_tokenised_text_scored_as_such_is_not_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("tokenize", ["none", "13a"])
+def test_sacrebleu_warns_nobody_of_tokenised_text(caplog: pytest.LogCaptureFixture, tokenize: str) -> None:
+    """The evaluation says so itself, once and in its own words."""
     texts = ["a cat ."] * 120
     with caplog.at_level(logging.WARNING, "sacrebleu"):
-        translation_scores(texts, texts, tokenize="none", samples=1)
+        translation_scores(texts, texts, tokenize=tokenize, samples=1)
     assert not caplog.records
 
 

@@ -33,6 +33,7 @@ class Evaluation:
     alignment: dict[str, AlignmentScores] = field(default_factory=dict)  # by reading: "mean", "layer 2 head 1", ...
     chosen: str | None = None  # the reading that did best on the validation split
     translations: list[str] = field(default_factory=list)
+    looks_tokenised: bool = False  # the references, though they are scored as plain text
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, without the translations themselves."""
@@ -63,6 +64,10 @@ class Evaluation:
             f" reading {name}{', best on the validation split' * (name == self.chosen)}"
             for name, known in self.alignment.items()
         ]
+        if self.looks_tokenised:
+            lines.append(
+                "(most references end in ' .': of text that is tokenised already, data.bleu_tokenize=none is usual)"
+            )
         return "\n".join(lines)
 
 
@@ -100,7 +105,13 @@ def evaluate(
         alignment=alignment,
         chosen=chosen,
         translations=hypotheses,
+        looks_tokenised=bleu_tokenize != "none" and tokenised(references),
     )
+
+
+def tokenised(texts: Sequence[str]) -> bool:
+    """Whether most end in a full stop with a blank before it, as nobody writes."""
+    return 2 * sum(text.endswith(" .") for text in texts) > len(texts)
 
 
 def likelihood(translator: Translator, pairs: Sequence[Pair]) -> float:

@@ -124,8 +124,8 @@ def _bleu(tokenize: str, lowercase: bool) -> Any:
     if tokenize not in BLEU.TOKENIZERS:
         raise UsageError(f"unknown BLEU tokenizer {tokenize!r}; choose one of {', '.join(BLEU.TOKENIZERS)}")
     try:
-        # force: whoever asks for no tokenisation need not be warned that the text looks tokenised.
-        return BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
+        # force: sacreBLEU's warning of text that looks tokenised is ours to give, once and in our words.
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
     except (ImportError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise RegardError(f"BLEU tokenizer {tokenize!r} cannot be used ({reason}); choose '13a'") from error
