@@ -43,9 +43,11 @@ def test_the_code_of_a_page_runs_and_draws_what_the_page_shows(
 def skeleton(path: Path) -> list[str]:
     """The elements and words of a picture without its numbers, which differ in their last digits between machines.
 
-    Names that matplotlib makes of numbers go too.
+    Names that matplotlib makes of numbers go too, and so do the pixels of pictures in the picture.
     """
-    return re.sub(r"\b[pm][0-9a-f]{10}\b|-?\d+(\.\d+)?(e-?\d+)?", "0", path.read_text("utf-8")).split()
+    named = r"\b(?:[pm]|image)[0-9a-f]{10}\b"
+    pixels = r"xlink:href=\"data:[^\"]*\""
+    return re.sub(rf"{named}|{pixels}|-?\d+(\.\d+)?(e-?\d+)?", "0", path.read_text("utf-8")).split()
 
 
 def test_every_measured_number_is_in_its_result_file() -> None:

@@ -38,7 +38,7 @@ def shown(output: Any) -> str:
         return str(output.text)
     if output.output_type == "error":
         return "\n".join([output.ename, output.evalue, *output.traceback])
-    return "\n".join(text for kind, text in output.data.items() if not kind.startswith("image/png"))
+    return "\n".join(text for kind, text in output.data.items() if kind not in ("image/png", "image/jpeg"))
 
 
 def outputs(notebook: Any) -> list[Any]:
