@@ -2,12 +2,15 @@
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
 
 FENCE = "```"
+TO_NOTEBOOK = re.compile(r"\]\((\w+)\.ipynb\)")
+TO_OUTSIDE = re.compile(r"\[([^\[\]]+)\]\(\.\./\.\./[^()]+\)")  # of the site
 
 
 def text_of(value: str | list[str]) -> str:
@@ -34,7 +37,7 @@ def as_markdown(path: Path) -> str:
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         source = text_of(cell["source"]).strip()
         if cell["cell_type"] == "markdown":
-            parts.append(source)
+            parts.append(TO_OUTSIDE.sub(r"\1", TO_NOTEBOOK.sub(r"](\1.md)", source)))
         elif source:
             parts.append(f"{FENCE}python\n{source}\n{FENCE}")
             parts += [shown(output) for output in cell["outputs"]]
