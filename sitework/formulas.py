@@ -12,7 +12,7 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 def mathml(found: re.Match[str]) -> str:
     kind, latex = found[1], html.unescape(found[2]).strip()
-    latex = latex.replace("{aligned}", "{align*}")  # the one name for it that GitHub knows, and the one latex2mathml does
+    latex = latex.replace("{aligned}", "{align*}")  # GitHub knows the first name only, latex2mathml the second
     drawn = convert(latex, display="block" if kind == "div" else "inline")
     return f'<div class="formula">{drawn}</div>' if kind == "div" else drawn
 
