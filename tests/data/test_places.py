@@ -39,7 +39,7 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def pairs(*entries: str) -> list[tuple[str, str]]:
-    return [(pair.source, pair.target) for pair in TranslationData(train=entries).pairs("train", None)]
+    return [(pair.source, pair.target) for pair in TranslationData(train=entries, valid=entries).pairs("train", None)]
 
 
 def test_a_folder_is_its_tables_in_the_order_of_their_names(corpus: Path) -> None:
@@ -85,7 +85,7 @@ def test_two_patterns_of_text_go_in_step(tmp_path: Path) -> None:
 
 
 def test_labelled_texts_and_running_text_come_in_shards_too(corpus: Path) -> None:
-    labelled = ClassificationData(train=(str(corpus),)).texts("train", None, Counter())
+    labelled = ClassificationData(train=(str(corpus),), valid=(str(corpus),)).texts("train", None, Counter())
     assert [known.text for known in labelled] == [source for source, _ in PAIRS]
     lines = TextData(train=(str(corpus),)).lines("train", None)
     assert [line for line in lines if line] == [source for source, _ in PAIRS]

@@ -14,7 +14,7 @@ from regard.errors import RegardError, UsageError
 from regard.export import FORMATS, export_run, hf_parity, named_format
 from regard.export.report import Finding, Report, compared, same
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "export.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "use" / "export.md"
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_missing_package_is_named_with_the_command_that_brings_it(
 
 
 def test_every_extra_that_is_named_exists() -> None:
-    project = (PAGE.parent.parent / "pyproject.toml").read_text("utf-8")
+    project = (PAGE.parents[2] / "pyproject.toml").read_text("utf-8")
     for name in FORMATS:
         extra = named_format(name).EXTRA
         assert not extra or re.search(rf"^{extra} = \[", project, flags=re.MULTILINE)

@@ -64,7 +64,7 @@ def test_days_reported_imply_a_plausible_efficiency(name: str) -> None:
 
 
 def test_the_page_has_the_tables_of_the_code() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "plan.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "use" / "plan.md").read_text("utf-8")
     assert papers_table({name: paper_plan(name) for name in REPORTS}) in page
     assert devices_table() in page
 
