@@ -39,7 +39,7 @@ SAID = {
     "explorer": "server and web page",
     "cli": "verbs",
 }
-WIDTH, HEIGHT, BESIDE, BELOW, EDGE = 188, 46, 24, 44, 20
+WIDTH, HEIGHT, BESIDE, BELOW, EDGE = 212, 46, 24, 44, 20
 
 
 def part_of(path: Path) -> str:
