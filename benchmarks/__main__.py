@@ -6,6 +6,7 @@ interleaved rounds with equally many threads. It writes results/speed-JOB.json.
 
 import argparse
 import importlib
+import importlib.metadata
 import sys
 from pathlib import Path
 
@@ -15,6 +16,15 @@ sys.path.insert(0, str(HERE))  # as for `python benchmarks/NAME.py`
 JOBS = sorted(
     path.stem.replace("_", "-") for path in (HERE / "speed").glob("*.py") if path.stem not in ("rounds", "peers")
 )
+PEERS = (
+    *("transformers", "ctranslate2", "onnxruntime", "sentence-transformers", "timm", "xllamacpp"),
+    *("x-transformers", "joeynmt", "eole"),
+)
+
+
+def peer_versions() -> dict[str, str]:
+    installed = {each.metadata["Name"].lower(): each.version for each in importlib.metadata.distributions()}
+    return {peer: installed[peer] for peer in PEERS if peer in installed}
 
 
 def main() -> None:
@@ -26,7 +36,7 @@ def main() -> None:
     from result_files import write_result
 
     command = " ".join(["python -m benchmarks", arguments.job, *arguments.options])
-    numbers = module.measure(arguments.options)
+    numbers = {"peers": peer_versions(), **module.measure(arguments.options)}
     print(f"wrote {write_result(f'speed-{arguments.job}', command, numbers)}")
 
 

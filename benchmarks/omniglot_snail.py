@@ -21,8 +21,8 @@ RECIPE = "omniglot-snail"
 # Pictures per step are about the same for all: 32 episodes of 10, 10 of 30, 8 of 40, and 3 of 120.
 TASKS = {
     "5x1": [],
-    "5x5": ["data.shots=5"],
-    "20x1": ["data.ways=20"],
+    "5x5": ["data.shots=5", "training.steps=6000"],
+    "20x1": ["data.ways=20", "training.steps=6000"],
     "20x5": ["data.ways=20", "data.shots=5", "training.batch_tokens=360"],
 }
 PUBLISHED = {"5x1": 0.9907, "5x5": 0.9978, "20x1": 0.9764, "20x5": 0.9936}  # Mishra et al. 2018

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from mkdocs.structure.files import File, Files
 
+from sitework import speed
 from sitework.numbers import BETWEEN, RESULTS, ROOT, contents, linked, look_up, short
 
 CLAIMS = ROOT / "docs" / "claims.yaml"
@@ -115,6 +116,7 @@ def page() -> str:
     for title, claims in parts().items():
         told.append(f"## {title}\n\n| claim | the paper | here | | made by |\n|---|---|---|---|---|")
         told[-1] += "".join(f"\n{claim.markdown()}" for claim in claims)
+    told += speed.page_part()
     told.append("## Result files\n\nWith all that was measured, settings and curves, in `benchmarks/results`.")
     told += [file_markdown(path.stem) for path in sorted(RESULTS.glob("*.json"))]
     return "\n\n".join(told) + "\n"

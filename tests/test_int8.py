@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 import regard
 from export import tiny_runs
 from regard.errors import UsageError
-from regard.int8 import to_int8
+from regard.export import export_run
+from regard.int8 import is_int8, to_int8
 from regard.layers.int8 import Int8Linear
 from regard.models import bahdanau
 
@@ -80,3 +82,25 @@ def test_recurrent_models_have_none() -> None:
     model = bahdanau.Bahdanau(bahdanau.Config(vocabulary=20, **sizes))
     with pytest.raises(UsageError, match="int8 is for models of attention blocks"):
         to_int8(model)
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_what_is_saved_in_8_bits_is_opened_in_8_bits_and_says_the_same(family: str, tmp_path: Path) -> None:
+    MAKERS[family](tmp_path / "run")
+    small = regard.load(tmp_path / "run", int8=True)
+    small.save_pretrained(tmp_path / "small")
+    again = regard.load(tmp_path / "small")
+    assert is_int8(again.model)
+    with torch.inference_mode():
+        for one, other in zip(logits_of(family, small), logits_of(family, again), strict=True):
+            assert torch.equal(one, other)
+    tensors = load_file(tmp_path / "small" / "model.safetensors")
+    assert any(name.endswith("expand.weight") and known.dtype == torch.int8 for name, known in tensors.items())
+
+
+def test_a_model_in_8_bits_is_not_exported_further(tmp_path: Path) -> None:
+    tiny_runs.translator(tmp_path / "run")
+    regard.load(tmp_path / "run", int8=True).save_pretrained(tmp_path / "small")
+    with pytest.raises(UsageError, match="is in 8 bits: export the whole model"):
+        export_run(tmp_path / "small", "hf", tmp_path / "out")
+    assert not (tmp_path / "out").exists()

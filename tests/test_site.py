@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sitework import architecture
+from sitework import architecture, speed
 from sitework.notebooks import as_markdown
 from sitework.numbers import RESULTS, Number, contents, numbers
 from sitework.results import CLAIMS, Claim, Ours, page, parts
@@ -112,3 +112,24 @@ def test_a_tutorial_is_a_page_with_its_code_and_what_it_showed(path: Path) -> No
     assert text.startswith("# ")
     assert text.count("```python") >= 3
     assert text.count("```text") + text.count("<img") + text.count("<div>") >= 2
+
+
+def test_the_tables_of_speed_tell_every_ratio_and_call_a_miss_a_miss(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratio = {"ours": "regard", "theirs": "a peer", "ratio": 1.31, "least": 1.2, "most": 1.5, "promised": 1.4}
+    slower = {**ratio, "ratio": 0.9, "promised": None}
+    known = {
+        "command": "python -m benchmarks generate",
+        "date": "2026-01-01",
+        "machine": "one",
+        "batches": {"1": {"ratios": [ratio, {**ratio, "promised": 1.3}]}, "8": {"ratios": [slower]}},
+    }
+    monkeypatch.setattr(speed, "jobs", lambda: ["speed-generate"])
+    monkeypatch.setattr(speed, "contents", lambda file: known)
+    told = "\n".join(speed.page_part())
+    rows = [line for line in told.splitlines() if "a peer" in line]
+    assert [row.count("**missed**") for row in rows] == [1, 0, 0]
+    assert [row.count("holds") for row in rows] == [0, 1, 0]
+    assert rows[0].startswith("| batches 1 |")
+    assert [number.place for number in numbers(rows[2])] == [
+        f"batches > 8 > ratios > 0 > {key}" for key in ("ratio", "least", "most")
+    ]

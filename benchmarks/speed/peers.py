@@ -59,3 +59,26 @@ def llama_cpp_server(subject: Any, folder: str, quantization: str) -> Any:
     Path(folder).mkdir()
     gguf.write(subject, Path(folder), quantization)
     return llama_cpp.serving(Path(folder) / gguf.FILE, subject.config.context)
+
+
+def eole_translator(config: Any, vocabulary: int, dropout: float) -> Any:
+    """A translator of Eole that is to be trained; its padding is token 0, as ours is here."""
+    from eole.models.model import EncoderDecoderModel
+
+    words = {f"<{number}>": number for number in range(vocabulary)}
+    known = {"src": words, "tgt": words, "specials": {"pad_token": "<0>"}}
+    running = SimpleNamespace(
+        dropout=[dropout],
+        attention_dropout=[0.0],
+        self_attn_backend="pytorch",
+        parallel_gpu=1,
+        use_ckpting=[],
+        quant_layers=[],
+        quant_type="",
+        lora_layers=[],
+        lora_embedding=False,
+    )
+    model = EncoderDecoderModel.build(config, known, running)
+    for parameter in model.parameters():  # they leave it to their trainer
+        torch.nn.init.xavier_uniform_(parameter) if parameter.dim() > 1 else torch.nn.init.zeros_(parameter)
+    return model.train()

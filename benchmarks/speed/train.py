@@ -2,9 +2,9 @@
 
 A step is forward, smoothed loss, backward, clipping, Adam. Peers: Hugging Face transformers (Marian) and torch's
 nn.Transformer, both with our weights, whose losses must agree with ours within 1e-4 before anything is measured;
-x-transformers and JoeyNMT with models of the same shape, where they are installed. Beside them runs a plain product of
-two matrices, in torch and in numpy: the better of its rates is the limit of this machine, and the share of it that our
-step reaches is told.
+x-transformers, JoeyNMT and Eole with models of the same shape, where they are installed. Beside them runs a plain
+product of two matrices, in torch and in numpy: the better of its rates is the limit of this machine, and the share of
+it that our step reaches is told.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from regard.tasks.batches import Batch
 from regard.tasks.translate import sequence_loss
 from regard.training.optimizers import make_optimizer
 from regard.training.settings import Training
-from speed.peers import read_back
+from speed.peers import eole_translator, read_back
 from speed.rounds import ROUNDS, compare
 
 PAD, END = 0, 1
@@ -58,6 +58,7 @@ def measure(options: list[str]) -> dict[str, Any]:
     for name, (package, make) in {
         "x-transformers": ("x_transformers", x_step),
         "JoeyNMT": ("joeynmt", joey_step),
+        "Eole": ("eole", eole_step),
     }.items():
         if importlib.util.find_spec(package):
             steps[name] = make()
@@ -275,6 +276,31 @@ def joey_step() -> Step:
             trg_mask=(batch.said != PAD).unsqueeze(1),
         )
         return total / int((batch.said != PAD).sum())
+
+    return with_loss(model, loss_of)
+
+
+def eole_step() -> Step:
+    from eole.config.models import TransformerModelConfig
+
+    sizes = {f"{side}word_vec_size": SIZE for side in ("", "src_", "tgt_")}
+    config = TransformerModelConfig(
+        layers=LAYERS,
+        hidden_size=SIZE,
+        heads=HEADS,
+        transformer_ff=4 * SIZE,
+        add_qkvbias=True,
+        add_ffnbias=True,
+        share_embeddings=True,
+        share_decoder_embeddings=True,
+        embeddings={"position_encoding": True, "position_encoding_type": "SinusoidalInterleaved", **sizes},
+    )
+    model = eole_translator(config, VOCABULARY, DROPOUT)
+
+    def loss_of(batch: Batch) -> Tensor:
+        target = torch.cat([batch.told[:, :1], batch.said], dim=1)
+        states = model(batch.source, target, (batch.source != PAD).sum(1)).dec_out
+        return smoothed(model.generator(states), batch.said)
 
     return with_loss(model, loss_of)
 

@@ -22,15 +22,15 @@ def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
 
     What comes back depends on the run's task: a Translator, a Classifier, a LanguageModel, ...; each has the torch
     module as `.model`. With `int8` its large matrices are kept and multiplied in 8 bits: faster on a CPU, and a little
-    less exact (`regard evaluate --int8` says how much).
+    less exact (`regard evaluate --int8` says how much). Its `save_pretrained` writes a folder that is opened so again.
     """
-    if int8:
-        from regard.int8 import to_int8
+    from regard.int8 import load_int8_weights, stored_in_8_bits, to_int8
+    from regard.recipes.jobs import named_job
 
+    if int8:
         loaded = load(run, device)
         to_int8(loaded.model)
         return loaded
-    from regard.recipes.jobs import named_job
 
     folder = checkpoint_folder(run)
     check_for_use(folder)
@@ -43,7 +43,8 @@ def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     refuse_larger_than_its_weights(family, config, folder)
     job = named_job(task)
     model = families.build_model(family, config)
-    checkpoints.load_weights(model, folder)
+    fill = load_int8_weights if stored_in_8_bits(folder) else checkpoints.load_weights
+    fill(model, folder)
     model = model.to(choose_device(device))
     with understood(str(folder)):
         return job.load(folder, model, families.config_json(family, config, task))

@@ -1,11 +1,13 @@
 """Each schedule against its formula, written out by hand."""
 
 import math
+from dataclasses import asdict
 
 import pytest
 
 from regard.errors import UsageError
 from regard.training.schedules import SCHEDULES, rate
+from regard.training.settings import Training
 
 WARMUP, STEPS = 4, 20
 
@@ -80,3 +82,14 @@ def test_a_warm_up_as_long_as_the_training_ends_at_the_peak(schedule: str) -> No
 def test_an_unknown_schedule_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"noam.*inverse_sqrt, cosine, linear, constant"):
         rate("noam", 1, WARMUP, STEPS)
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(250, 25), (5_000, 500), (100_000, 1_000), (3, 0)])
+def test_a_warm_up_that_nobody_set_is_a_tenth_of_the_training(steps: int, expected: int) -> None:
+    assert Training(steps=steps).warmup == expected
+    assert Training(steps=steps, warmup=7).warmup == 7
+
+
+def test_a_run_keeps_the_warm_up_it_began_with_when_it_is_drawn_out() -> None:
+    begun = asdict(Training(steps=250))
+    assert Training(**{**begun, "steps": 5_000}).warmup == 25

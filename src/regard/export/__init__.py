@@ -15,6 +15,7 @@ from regard.errors import RegardError, UsageError
 from regard.export.report import Report
 from regard.export.subject import Subject
 from regard.files import whole_folder
+from regard.int8 import is_int8
 from regard.loading import load
 from regard.progress import counting
 
@@ -43,7 +44,10 @@ def export_run(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{out} is there already: choose another --out, or delete it")
     check_options(to, writer, quantization)
-    subject = Subject(str(run), load(run, device="cpu"))
+    loaded = load(run, device="cpu")
+    if is_int8(loaded.model):
+        raise UsageError(f"{run} is in 8 bits: export the whole model it was made of (--quantization makes it small)")
+    subject = Subject(str(run), loaded)
     check_family(to, writer, subject)
     with whole_folder(folder) as part, counting(f"exporting to {to}", 2) as finished:
         writer.write(subject, part, quantization)

@@ -156,7 +156,7 @@ class Trainer:
     def _update(self, batch: Divisible, after: Place) -> None:
         step = self.progress.step + 1
         self.company.begin_step(self.settings.seed, step)
-        fraction = rate(self.settings.schedule, step, self.settings.warmup, self.settings.steps)
+        fraction = rate(self.settings.schedule, step, self.settings.warmup or 0, self.settings.steps)
         set_rate(self.optimizer, self.settings.learning_rate * fraction)
         self.optimizer.zero_grad()
         count = self.task.count(batch)

@@ -22,7 +22,7 @@ class Training:
     epsilon: float = 1e-9
     weight_decay: float = 0.0  # matrices only: never biases, norms or positions
     schedule: str = "inverse_sqrt"  # inverse_sqrt, cosine, linear or constant, after the warm-up
-    warmup: int = 1000  # steps of linear increase
+    warmup: int | None = None  # steps of linear increase; null: a tenth of all steps, and no more than 1,000
     label_smoothing: float = 0.1
     clip_norm: float | None = 1.0  # of the whole gradient; null for no clipping
     clip_value: float | None = None  # of every element of the gradient by itself
@@ -42,6 +42,8 @@ class Training:
         for name in ("steps", "batch_tokens", "accumulate", "validate_every", "log_every", "keep"):
             if getattr(self, name) < 1:
                 raise UsageError(f"training.{name} is {getattr(self, name)} but must be at least 1")
+        if self.warmup is None:  # settled once, so that a run that is drawn out later keeps what it began with
+            object.__setattr__(self, "warmup", min(1000, self.steps // 10))
         for name in ("warmup", "average", "seed", "learning_rate", "weight_decay"):
             if getattr(self, name) < 0:
                 raise UsageError(f"training.{name} is {getattr(self, name)} but must not be negative")
