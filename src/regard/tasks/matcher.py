@@ -52,7 +52,7 @@ class FewShotScores:
         return (
             f"{self.ways}-way {self.shots}-shot: accuracy {100 * self.accuracy:.2f} %"
             f"  [{100 * low:.2f}, {100 * high:.2f}]\nNLL {self.nll:.4f} per query, {self.ways} queries each in "
-            f"{self.episodes} episodes of classes that were never trained on"
+            f"{self.episodes} episodes"
         )
 
 
