@@ -173,6 +173,9 @@ def evaluate(
     stride: Annotated[
         int | None, typer.Option("--stride", help="Tokens a language model's window moves on (default: half of it).")
     ] = None,
+    shots: Annotated[
+        int | None, typer.Option("--shots", help="Examples of each label for a few-shot run (default: as trained).")
+    ] = None,
     curve: Annotated[
         str | None, typer.Option("--curve", help="Draw BLEU by source length of all RUNs: curve.svg or curve.png.")
     ] = None,
@@ -196,6 +199,7 @@ def evaluate(
         length_penalty=length_penalty,
         replace_unknowns=replace_unknowns,
         stride=stride,
+        shots=shots,
     )
     found = [scored(run) for run in runs]
     in_8_bits = [scored(run, int8=True) for run in runs] if int8 else []

@@ -11,6 +11,8 @@ from PIL import Image
 
 import regard
 from fewshot_folders import sign, values, write_signs, write_splits
+from regard.data.episodes_fewshot import HELD_OUT, EpisodeDraws, Shape
+from regard.data.images import ImageSet
 from regard.errors import RegardError, UsageError
 from regard.recipes import from_values, load_recipe, runner
 from regard.tasks.matcher import Matcher, labelled_folder
@@ -86,6 +88,31 @@ def test_any_number_of_examples_and_labels_is_defined(matcher: Matcher, counts: 
     assert sum(result.probabilities.values()) == pytest.approx(1.0)
     assert result.attention.weights.shape == (2, sum(counts) + 1)
     np.testing.assert_allclose(result.attention.weights.sum(1), 1.0, atol=1e-5)
+
+
+def test_examples_of_a_label_take_turns(matcher: Matcher) -> None:
+    examples = matcher.examples({"a": [sign(50, each) for each in range(5)], "b": [sign(51, 0)], "c": [sign(52, 0)]})
+    shown, numbers = matcher._rounds(examples, 8)
+    times = np.bincount(shown.ravel(), minlength=7)
+    assert sorted(times[:5]) == [1, 1, 2, 2, 2]
+    assert times[5:].tolist() == [8, 8]
+    assert all(sorted(row) == [0, 1, 2] for row in numbers.tolist())
+
+
+def test_more_examples_than_it_learnt_with_are_matched_in_rounds(matcher: Matcher, run: Path) -> None:
+    images = ImageSet(run / "data" / "valid")
+    one, three = matcher.evaluate(images, "valid", 200), matcher.evaluate(images, "valid", 200, shots=3)
+    assert (one.shots, three.shots) == (1, 3)
+    assert three.accuracy > one.accuracy
+    assert three.nll < one.nll
+    right = []
+    for number in range(2):  # by hand: each episode as somebody would type it
+        drawn = EpisodeDraws(images.labels, Shape(3, 3)).draw(HELD_OUT["valid"], number, 1)
+        pixels = images.batch(np.concatenate([drawn.examples[0], drawn.queries[0]]))[0].numpy()[:, 0]
+        by_label = {str(label): list(pixels[:9][drawn.labels[0] == label]) for label in range(3)}
+        said = [int(known.label) for known in matcher.match(by_label, list(pixels[9:]))]
+        right.append(np.mean(said == drawn.answers[0]))
+    assert matcher.evaluate(images, "valid", 2, shots=3).accuracy == pytest.approx(np.mean(right))
 
 
 def test_looking_does_not_change_what_is_said(matcher: Matcher) -> None:

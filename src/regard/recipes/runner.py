@@ -66,10 +66,11 @@ def evaluate(
     replace_unknowns: bool = False,
     stride: int | None = None,
     int8: bool = False,
+    shots: int | None = None,
 ) -> Any:
     """Score a run's best checkpoint on a split of its own data; what comes back is the task's own `Evaluated`."""
     recipe = recipe_of(Run.open(run))
-    options = EvaluationOptions(num_beams, length_penalty, replace_unknowns, int8, stride)
+    options = EvaluationOptions(num_beams, length_penalty, replace_unknowns, int8, stride, shots)
     return named_job(recipe.task).evaluate(run, recipe, split, data, options)
 
 

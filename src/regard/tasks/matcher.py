@@ -6,7 +6,7 @@ label with more examples shows others in each round; one with fewer shows some o
 folders decide nothing, and any number of examples is defined.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -199,15 +199,21 @@ class Matcher:
         split: str = "test",
         episodes: int = EPISODES,
         finished: Callable[[int], None] | None = None,
+        *,
+        shots: int | None = None,
     ) -> FewShotScores:
-        """On episodes of a split that are the same every time, of as many labels and examples as it has learnt."""
+        """On episodes of a split that are the same every time, of as many labels and examples as it has learnt.
+
+        With other `shots` than those, the queries of an episode are matched with its examples as `match` does it.
+        """
         if split not in HELD_OUT:
             raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        shape = Shape(self.model.config.ways, self.model.config.shots)
+        shape = Shape(self.model.config.ways, self.model.config.shots if shots is None else shots)
+        answer = answered if shots is None else self._matched
         shares, losses = [], []
         with torch.inference_mode():
             vectors = embedded(self.model, images, self.preprocessing, self._device)
-            for right, nll in answered(self.model, vectors, EpisodeDraws(images.labels, shape), split, episodes):
+            for right, nll in answer(self.model, vectors, EpisodeDraws(images.labels, shape), split, episodes):
                 shares.append(right)
                 losses.append(nll)
                 if finished is not None:
@@ -218,6 +224,20 @@ class Matcher:
         return FewShotScores(
             shape.ways, shape.shots, episodes, accuracy, interval, float(np.concatenate(losses).mean())
         )
+
+    def _matched(
+        self, model: Any, vectors: Tensor, draws: EpisodeDraws, split: str, episodes: int
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """The same as `answered`, one episode after the other, each in rounds."""
+        labels = [str(number) for number in range(model.config.ways)]
+        for number in range(episodes):
+            drawn = draws.draw(HELD_OUT[split], number, 1)
+            (shown,), (classes,), (asked,), (answers,) = drawn.examples, drawn.labels, drawn.queries, drawn.answers
+            known = Examples(labels, classes, [], np.empty(0, np.uint8), vectors[torch.from_numpy(shown)])
+            chances = self._chances(known, vectors[torch.from_numpy(asked)], ROUNDS)
+            right = chances.argmax(1) == answers
+            nll = -np.log(chances[np.arange(len(answers)), answers])
+            yield right.mean(keepdims=True), nll.mean(keepdims=True)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a checkpoint folder that `regard.load` opens, without the training state."""
@@ -250,12 +270,17 @@ class Matcher:
         return logits.gather(-1, given).cpu().double().softmax(-1).mean(0).numpy()
 
     def _rounds(self, known: Examples, rounds: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which examples each round shows [rounds, shown], and the number each label has in it [rounds, labels]."""
+        """Which examples each round shows [rounds, shown], and the number each label has in it [rounds, labels].
+
+        The examples of a label take turns: each is shown as often as any other, or once more.
+        """
         config, shown, numbers = self.model.config, [], []
+        mixed = np.random.default_rng((1707, 3141)).permutation(len(known.classes))
+        own = [mixed[known.classes[mixed] == label] for label in range(len(known.labels))]
         for number in range(rounds):
             draw = np.random.default_rng((1707, 3141, number))
-            own = [draw.permutation(np.flatnonzero(known.classes == label)) for label in range(len(known.labels))]
-            shown.append(draw.permutation(np.concatenate([np.resize(each, config.shots) for each in own])))
+            turn = np.arange(number * config.shots, (number + 1) * config.shots)
+            shown.append(draw.permutation(np.concatenate([each.take(turn, mode="wrap") for each in own])))
             numbers.append(draw.permutation(config.ways)[: len(known.labels)])
         return np.stack(shown), np.stack(numbers)
 

@@ -27,6 +27,7 @@ class EvaluationOptions:
     replace_unknowns: bool = False  # unknown words by what the attention looks at
     int8: bool = False  # large matrices in 8 bits
     stride: int | None = None  # how far the windows of a language model with a limited context move
+    shots: int | None = None  # examples of each label in a few-shot episode
 
 
 class Evaluated(Protocol):

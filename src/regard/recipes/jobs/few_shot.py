@@ -57,7 +57,8 @@ def evaluate(
     place = Run.open(run).folder / "data"
     with tempfile.TemporaryDirectory() as own, counting("matching", EPISODES) as finished:
         folder = place if (place / split).exists() else Path(own)  # an evaluation leaves nothing behind
-        return matcher.evaluate(_stored(split, section, matcher.preprocessing, folder, data), split, finished=finished)
+        images = _stored(split, section, matcher.preprocessing, folder, data)
+        return matcher.evaluate(images, split, finished=finished, shots=options.shots)
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Matcher:
