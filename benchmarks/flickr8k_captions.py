@@ -115,6 +115,7 @@ def measure(name: str, out: Path, data: str | None) -> dict[str, Any]:
         "steps": outcome.progress.step,
         "train_seconds": round(outcome.progress.seconds, 1),
         "valid_nll": outcome.progress.best_loss,
+        "encoder_test": runner.evaluate(out / ENCODER, "test", data=data).as_dict(),
         "test": found.as_dict(),
         "captions": dict(list(found.captions.items())[:40]),
         "config": run.config(),
