@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from regard.data.batching import in_order_of_length
@@ -14,7 +12,6 @@ from regard.decoding.beam import beam_search
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.decoding.stepwise import Choose, Stopped, decode_stepwise, greedy, sampler
-from regard.decoding.workers import side_by_side, worker_count
 
 
 def generate(
@@ -38,16 +35,12 @@ def generate(
     device = next(model.parameters()).device
     results: list[list[Hypothesis]] = [[] for _ in sources]
     budget = max(1, settings.batch_tokens // settings.num_beams)
-
-    def searched(items: NDArray[np.int64]) -> list[list[Hypothesis]]:
-        batch = padded([sources[item] for item in items], pad).to(device)
-        limits = [settings.limit(len(sources[item])) for item in items]
-        ask = None if stopped is None else _among(stopped, items.tolist())
-        return search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items], ask)
-
-    batches = in_order_of_length([len(source) for source in sources], budget)
     with evaluating(model):
-        for items, found in side_by_side(searched, batches, worker_count(device, settings.workers)):
+        for items in in_order_of_length([len(source) for source in sources], budget):
+            batch = padded([sources[item] for item in items], pad).to(device)
+            limits = [settings.limit(len(sources[item])) for item in items]
+            ask = None if stopped is None else _among(stopped, items.tolist())
+            found = search(model, batch, vocabulary, limits, settings, [numbers[item] for item in items], ask)
             for item, hypotheses in zip(items, found, strict=True):
                 results[item] = hypotheses
             if finished is not None:

@@ -20,7 +20,6 @@ class Decoding:
     renormalize_logits: bool = False  # the tokens a sentence may contain share the probability of those it may not
     seed: int = 0  # of the sampling; sentence i draws from (seed, i), whatever batch it is in
     batch_tokens: int = 4096  # source tokens times beams decoded together; changes speed, never results
-    workers: int | None = None  # batches decoded side by side (null: on a CPU as many as torch has threads)
 
     def __post_init__(self) -> None:
         if self.num_beams < 1:
@@ -37,8 +36,6 @@ class Decoding:
             raise UsageError(f"decoding.seed is {self.seed} but must not be negative")
         if self.batch_tokens < 1:
             raise UsageError(f"decoding.batch_tokens is {self.batch_tokens} but must be at least 1")
-        if self.workers is not None and self.workers < 1:
-            raise UsageError(f"decoding.workers is {self.workers} but must be at least 1")
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise UsageError(f"decoding.max_new_tokens is {self.max_new_tokens} but must be at least 1")
 
