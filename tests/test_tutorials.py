@@ -118,7 +118,7 @@ def test_a_place_of_a_machine_is_known_when_it_is_seen() -> None:
     for text in (
         "/tmp/abc/runs",
         "wrote /home/me/x",
-        "'/work/main'",
+        "'/opt/main'",
         'File "/usr/lib/python3',
         "C:\\Users",
         "file:///x",
