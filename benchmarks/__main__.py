@@ -14,7 +14,9 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # as for `python benchmarks/NAME.py`
 
 JOBS = sorted(
-    path.stem.replace("_", "-") for path in (HERE / "speed").glob("*.py") if path.stem not in ("rounds", "peers")
+    path.stem.replace("_", "-")
+    for path in (HERE / "speed").glob("*.py")
+    if path.stem not in ("rounds", "peers", "apart")
 )
 PEERS = (
     *("transformers", "ctranslate2", "onnxruntime", "sentence-transformers", "timm", "xllamacpp"),

@@ -12,7 +12,7 @@ import torch
 
 from regard.attention import record
 from regard.models import bert
-from speed.peers import read_back
+from speed.peers import same_as
 from speed.rounds import ROUNDS, compare
 
 LENGTH, AGREE = 512, 1e-5
@@ -30,7 +30,7 @@ def measure(options: list[str]) -> dict[str, Any]:
     small = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
     config = transformers.BertConfig(**small if arguments.quick else {}, attn_implementation="eager")
     theirs = transformers.BertForPreTraining(config).eval()
-    ours = read_back(theirs, bert, "bert", bert.public_names).encoder
+    ours = same_as(theirs, bert, "bert").encoder
     tokens = torch.randint(1000, 30000, (1, LENGTH))
 
     @torch.inference_mode()

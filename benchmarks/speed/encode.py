@@ -1,9 +1,10 @@
 """Texts to vectors: 2,000 sentences of SST-2 by all-MiniLM-L6-v2 (real weights) and BERT-base (random ones).
 
 Every side gets texts and gives vectors, its tokenizer included, sorted by length in batches of 32 as its users do (ours
-and sentence-transformers sort by themselves). Peers: Hugging Face transformers with mean pooling,
-sentence-transformers, and ONNX Runtime over its own fused graph, whole and in its dynamic int8. Vectors of the whole
-sides must agree within 1e-4 before anything is measured; of those in 8 bits the cosines with the whole ones are told.
+and sentence-transformers sort by themselves), in a process of its own. Peers: Hugging Face transformers with mean
+pooling, sentence-transformers, and ONNX Runtime over its own fused graph, whole and in its dynamic int8. Vectors of the
+whole sides must agree within 1e-4 before anything is measured; of those in 8 bits the cosines with the whole ones are
+told.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 import regard
 from minilm_parity import packaged
 from regard.data.named import data_folder, named_labelled
+from speed.apart import Apart
 from speed.rounds import ROUNDS, compare
 
 BATCH, AGREE = 32, 1e-4
@@ -31,6 +33,8 @@ PROMISED = {
     ("regard int8", "onnxruntime int8"): 1.0,
 }
 Vectors = NDArray[np.float32]
+Encode = Callable[[list[str]], Vectors]
+UNTYPED = {"DefaultTensorType": 1}  # what its own fused operators give has no type: float
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
 
@@ -67,12 +71,15 @@ def random_bert(folder: Path, quick: bool) -> Path:
 
 
 def one_model(name: str, weights: Path, folder: Path, texts: list[str], rounds: int) -> dict[str, Any]:
+    graph = folder / f"{name}.onnx"
+    write_graphs(weights, graph)
     sides = {
-        "regard": encoder_of(regard.load(weights, device="cpu")),
-        "regard int8": encoder_of(regard.load(weights, device="cpu", int8=True)),
-        "transformers": hugging_face(weights),
-        "sentence-transformers": sentence_transformers(weights),
-        **onnxruntime_sides(weights, folder / f"{name}.onnx"),
+        "regard": Apart(ours, weights, False),
+        "regard int8": Apart(ours, weights, True),
+        "transformers": Apart(hugging_face, weights),
+        "sentence-transformers": Apart(sentence_transformers, weights),
+        "onnxruntime": Apart(session, graph, weights),
+        "onnxruntime int8": Apart(session, graph.with_suffix(".int8.onnx"), weights),
     }
     vectors = {side: unit(encode(texts[:100])) for side, encode in sides.items()}
     cosines = {side: float((found * vectors["regard"]).sum(1).min()) for side, found in vectors.items()}
@@ -81,15 +88,19 @@ def one_model(name: str, weights: Path, folder: Path, texts: list[str], rounds: 
             raise SystemExit(f"{name}: the vectors of {side} are others: nothing is measured")
     print(f"{name}: smallest cosines with ours " + ", ".join(f"{side} {cos:.4f}" for side, cos in cosines.items()))
     works = {side: (lambda encode=encode: encode(texts)) for side, encode in sides.items()}
-    return {"smallest_cosine": cosines, **compare(works, PROMISED, rounds)}
+    found = compare(works, PROMISED, rounds)
+    for side in sides.values():
+        side.end()
+    return {"smallest_cosine": cosines, **found}
+
+
+def ours(weights: Path, int8: bool) -> Encode:
+    loaded = regard.load(weights, device="cpu", int8=int8)
+    return lambda texts: loaded.embed(texts, pooling="mean", normalize=True)
 
 
 def unit(vectors: Vectors) -> Vectors:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
-def encoder_of(loaded: Any) -> Callable[[list[str]], Vectors]:
-    return lambda texts: loaded.embed(texts, pooling="mean", normalize=True)
 
 
 def tokenized(weights: Path) -> Callable[[list[str]], Iterator[tuple[list[int], Any]]]:
@@ -113,7 +124,7 @@ def mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return (states * kept).sum(1) / kept.sum(1)
 
 
-def hugging_face(weights: Path) -> Callable[[list[str]], Vectors]:
+def hugging_face(weights: Path) -> Encode:
     import transformers
 
     model, batches = transformers.BertModel.from_pretrained(weights).eval(), tokenized(weights)
@@ -128,14 +139,14 @@ def hugging_face(weights: Path) -> Callable[[list[str]], Vectors]:
     return encode
 
 
-def sentence_transformers(weights: Path) -> Callable[[list[str]], Vectors]:
+def sentence_transformers(weights: Path) -> Encode:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(weights), device="cpu")
     return lambda texts: model.encode(texts, batch_size=BATCH, show_progress_bar=False, normalize_embeddings=True)
 
 
-def onnxruntime_sides(weights: Path, path: Path) -> dict[str, Callable[[list[str]], Vectors]]:
+def write_graphs(weights: Path, path: Path) -> None:
     """Their model traced, its attention and norms fused by ONNX Runtime's own tool; then its dynamic int8."""
     import transformers
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -160,8 +171,9 @@ def onnxruntime_sides(weights: Path, path: Path) -> dict[str, Callable[[list[str
     )
     fused.save_model_to_file(str(path))
     small = path.with_suffix(".int8.onnx")
-    quantize_dynamic(path, small, weight_type=QuantType.QInt8, reduce_range=True)  # AVX2 overflows without
-    return {"onnxruntime": session(path, weights), "onnxruntime int8": session(small, weights)}
+    quantize_dynamic(
+        path, small, weight_type=QuantType.QInt8, reduce_range=True, extra_options=UNTYPED
+    )  # AVX2 overflows without
 
 
 class States(torch.nn.Module):
@@ -176,7 +188,7 @@ class States(torch.nn.Module):
         return read.last_hidden_state
 
 
-def session(path: Path, weights: Path) -> Callable[[list[str]], Vectors]:
+def session(path: Path, weights: Path) -> Encode:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -5,17 +5,32 @@ measured.
 """
 
 import argparse
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from regard.layers.packed import packed
 from regard.models import vit
-from speed.peers import eight_bits, read_back
+from speed.peers import eight_bits, same_as
 from speed.rounds import ROUNDS, compare
 
 PICTURES, AT_ONCE, LABELS, AGREE = 32, 4, 1000, 1e-3
 PROMISED = {("regard", "transformers"): 1.05, ("regard", "timm"): 1.05, ("regard int8", "transformers"): None}
+
+TIMM = {  # parts of our names, and what they are called there
+    "class_token": "cls_token",
+    "positions": "pos_embed",
+    "patches": "patch_embed.proj",
+    "layers": "blocks",
+    "self_attention.query_key_value": "attn.qkv",
+    "self_attention.output": "attn.proj",
+    "feed_forward.expand": "mlp.fc1",
+    "feed_forward.contract": "mlp.fc2",
+    "around_self_attention.norm": "norm1",
+    "around_feed_forward.norm": "norm2",
+}
 
 
 def measure(options: list[str]) -> dict[str, Any]:
@@ -23,6 +38,9 @@ def measure(options: list[str]) -> dict[str, Any]:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--quick", action="store_true", help="a tiny model, to see that everything runs")
     arguments = parser.parse_args(options)
+    # timm imports torchvision, whose kernels are for the one build of torch they were made with; none is used here.
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float overlap) -> Tensor")
     import transformers
 
     torch.manual_seed(0)
@@ -35,13 +53,13 @@ def measure(options: list[str]) -> dict[str, Any]:
         intermediate_size=4 * size,
     )
     theirs = transformers.ViTForImageClassification(config).eval()
-    ours = read_back(theirs, vit, "vit", vit.public_names)
+    ours = same_as(theirs, vit, "vit")
     small = eight_bits(ours)
-    third = timm_model(theirs, size, layers, heads)
+    third = timm_model(ours)
     pictures = torch.rand(PICTURES, 3, 224, 224).split(AT_ONCE)
 
     def seen(model: Any) -> Tensor:
-        with torch.inference_mode():
+        with packed(model) if model in (ours, small) else nullcontext(), torch.inference_mode():  # as `classify` does
             return torch.cat([getattr(found, "logits", found) for found in map(model, pictures)])
 
     wanted = seen(ours)
@@ -58,39 +76,17 @@ def measure(options: list[str]) -> dict[str, Any]:
     }
 
 
-def timm_model(theirs: Any, size: int, layers: int, heads: int) -> Any:
-    """timm's ViT with the weights of transformers' under its own names."""
+def timm_model(ours: Any) -> Any:
+    """timm's ViT with our weights under its own names."""
     from timm.models.vision_transformer import VisionTransformer
 
-    model = VisionTransformer(embed_dim=size, depth=layers, num_heads=heads, num_classes=LABELS, norm_layer=None).eval()
-    theirs = {name.removeprefix("vit."): tensor for name, tensor in theirs.state_dict().items()}
-    table = {
-        "cls_token": "embeddings.cls_token",
-        "pos_embed": "embeddings.position_embeddings",
-        **{
-            f"{mine}.{kind}": f"{other}.{kind}"
-            for mine, other in (
-                ("patch_embed.proj", "embeddings.patch_embeddings.projection"),
-                ("norm", "layernorm"),
-                ("head", "classifier"),
-            )
-            for kind in ("weight", "bias")
-        },
-    }
-    weights = {mine: theirs[other] for mine, other in table.items()}
-    for number in range(layers):
-        block = f"encoder.layer.{number}"
-        for kind in ("weight", "bias"):
-            attention = f"{block}.attention.attention"
-            parts = [theirs[f"{attention}.{part}.{kind}"] for part in ("query", "key", "value")]
-            weights[f"blocks.{number}.attn.qkv.{kind}"] = torch.cat(parts)
-            for mine, other in (
-                ("attn.proj", "attention.output.dense"),
-                ("norm1", "layernorm_before"),
-                ("norm2", "layernorm_after"),
-                ("mlp.fc1", "intermediate.dense"),
-                ("mlp.fc2", "output.dense"),
-            ):
-                weights[f"blocks.{number}.{mine}.{kind}"] = theirs[f"{block}.{other}.{kind}"]
+    config = ours.config
+    shape = dict(embed_dim=config.size, depth=config.layers, num_heads=config.heads, num_classes=config.labels)
+    model = VisionTransformer(**shape).eval()
+    weights = {}
+    for name, tensor in ours.state_dict().items():
+        for mine, other in TIMM.items():
+            name = name.replace(mine, other)
+        weights[name] = tensor
     model.load_state_dict(weights)
     return model

@@ -3,7 +3,6 @@
 import copy
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,21 +10,27 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers
+from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.tokenizer import NO_TOKEN
-from regard.export import gguf, llama_cpp
 from regard.int8 import to_int8
 from regard.public.building import Checkpoint
 
 
-def read_back(theirs: Any, table: Any, family: str, names: Callable[[Any], Any]) -> Any:
-    """Ours, from the folder that a model of `transformers` is saved to."""
-    with tempfile.TemporaryDirectory() as place:
-        theirs.save_pretrained(place)
-        values = json.loads((Path(place) / "config.json").read_text())
-        checkpoint = Checkpoint(Path(place), values, torch.device("cpu"))
-        config = checkpoint.config(table.public_config)
-        return checkpoint.model(family, config, names(config), table, checkpoint.weights()).eval()
+def read_back(folder: Path, table: Any, family: str) -> Any:
+    """Ours, from the folder that a model of `transformers` was saved to."""
+    values = json.loads((folder / "config.json").read_text())
+    checkpoint = Checkpoint(folder, values, torch.device("cpu"))
+    config = checkpoint.config(table.public_config)
+    return checkpoint.model(family, config, table.public_names(config), table, checkpoint.weights()).eval()
+
+
+def same_as(theirs: Any, table: Any, family: str) -> Any:
+    """Ours, with the weights of a model of `transformers`."""
+    with tempfile.TemporaryDirectory() as folder:
+        theirs.save_pretrained(folder)
+        return read_back(Path(folder), table, family)
 
 
 def eight_bits(ours: Any) -> Any:
@@ -54,11 +59,25 @@ def save_spec(spec: Any, folder: str, quantization: str) -> None:
     spec.save(folder)
 
 
-def llama_cpp_server(subject: Any, folder: str, quantization: str) -> Any:
-    """llama.cpp with the same weights, through our GGUF export, on as many threads."""
-    Path(folder).mkdir()
-    gguf.write(subject, Path(folder), quantization)
-    return llama_cpp.serving(Path(folder) / gguf.FILE, subject.config.context)
+def smoothed(logits: Tensor, said: Tensor, pad: int, smoothing: float) -> Tensor:
+    """The loss of a translator of whole logits."""
+    return F.cross_entropy(logits.flatten(0, 1), said.flatten(), ignore_index=pad, label_smoothing=smoothing)
+
+
+def joey_words(count: int) -> Any:
+    """A vocabulary of JoeyNMT: four special tokens, and so many words."""
+    from joeynmt.vocabulary import Vocabulary
+
+    special = SimpleNamespace(
+        unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None,
+        unk_id=0, pad_id=1, bos_id=2, eos_id=3, sep_id=None, lang_tags=[],
+    )  # fmt: skip
+    return Vocabulary([f"w{number}" for number in range(count)], special)
+
+
+def joey_number(first: list[int], count: int) -> Tensor:
+    """The number there of each of our tokens: the first ones', then one after the other."""
+    return torch.cat([torch.tensor(first), torch.arange(4, count)])
 
 
 def eole_translator(config: Any, vocabulary: int, dropout: float) -> Any:

@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 ROUNDS = 7
+QUIET = 0.5  # seconds between two sides: the threads of the one before go on spinning for a while
 Work = Callable[[], Any]
 
 
@@ -22,6 +23,7 @@ def interleaved(sides: Mapping[str, Work], rounds: int = ROUNDS) -> dict[str, li
     for number in range(rounds):
         for name in order[number % len(order) :] + order[: number % len(order)]:
             gc.collect()
+            time.sleep(QUIET)
             started = time.perf_counter()
             sides[name]()
             seconds[name].append(time.perf_counter() - started)

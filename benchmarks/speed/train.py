@@ -2,17 +2,19 @@
 
 A step is forward, smoothed loss, backward, clipping, Adam. Peers: Hugging Face transformers (Marian) and torch's
 nn.Transformer, both with our weights, whose losses must agree with ours within 1e-4 before anything is measured;
-x-transformers, JoeyNMT and Eole with models of the same shape, where they are installed. Beside them runs a plain
-product of two matrices, in torch and in numpy: the better of its rates is the limit of this machine, and the share of
-it that our step reaches is told.
+x-transformers, JoeyNMT and Eole with models of the same shape, where they are installed. Every side has a process of
+its own, ours with the allocator's settings of the training loop. Beside them runs a plain product of two matrices, in
+torch and in numpy: the better of its rates is the limit of this machine, and the share of it that our step reaches is
+told.
 """
 
 import argparse
 import importlib.util
 import math
+import tempfile
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,16 +29,18 @@ from regard.decoding.generate import padded
 from regard.models import transformer
 from regard.tasks.batches import Batch
 from regard.tasks.translate import sequence_loss
+from regard.training.freed_memory import keep_freed_memory
 from regard.training.optimizers import make_optimizer
 from regard.training.settings import Training
-from speed.peers import eole_translator, read_back
+from speed.apart import Apart
+from speed.peers import eole_translator, joey_number, joey_words, read_back, smoothed
 from speed.rounds import ROUNDS, compare
 
 PAD, END = 0, 1
 SIZE, LAYERS, HEADS, DROPOUT, SMOOTHING, VOCABULARY = 256, 3, 4, 0.1, 0.1, 8000
-BATCH_TOKENS, BATCHES, PROMISED, SHARE = 4096, 4, 1.15, 0.6
+BATCH_TOKENS, BATCHES, PROMISED, SHARE = 4096, 2, 1.15, 0.6
 SIDE = {"layers": LAYERS, "attention_heads": HEADS, "ffn_dim": 4 * SIZE}
-SQUARE = 1024  # sides of the matrices whose product is the limit
+SQUARE, PRODUCTS = 1024, 20  # sides of the matrices whose product is the limit, and how many of them
 Step = Callable[[Batch], None]
 
 
@@ -46,32 +50,44 @@ def measure(options: list[str]) -> dict[str, Any]:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args(options)
     batches = list(islice(real_batches(arguments.data), BATCHES))
-    theirs = marian()
-    ours = read_back(theirs, transformer, "transformer", transformer.public_names)
-    plain = Plain(ours)
-    agree(batches[0], ours, theirs, plain)
-    steps: dict[str, Step] = {
-        "regard": our_step(ours.train()),
-        "transformers": peer_step(theirs.train(), partial(marian_logits, theirs)),
-        "nn.Transformer": peer_step(plain.train(), plain),
-    }
-    for name, (package, make) in {
-        "x-transformers": ("x_transformers", x_step),
-        "JoeyNMT": ("joeynmt", joey_step),
-        "Eole": ("eole", eole_step),
-    }.items():
-        if importlib.util.find_spec(package):
-            steps[name] = make()
-        else:
-            print(f"{name} is not installed and is left out")
-    works: dict[str, Callable[[], Any]] = {
-        name: (lambda step=step: [step(batch) for batch in batches]) for name, step in steps.items()
-    }
-    left, right = torch.randn(SQUARE, SQUARE), torch.randn(SQUARE, SQUARE)
-    works["product, torch"] = lambda: [left @ right for _ in range(20)]
-    works["product, numpy"] = lambda: [np.matmul(left.numpy(), right.numpy()) for _ in range(20)]
-    found = compare(works, {("regard", name): PROMISED for name in steps if name != "regard"}, arguments.rounds)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        torch.save([(batch.source, batch.told, batch.said) for batch in batches], folder / "batches")
+        marian().save_pretrained(folder / "hf")
+        ours = read_back(folder / "hf", transformer, "transformer")
+        agree(batches[0], ours, their_model(folder), Plain(ours))
+        works: dict[str, Callable[[], Any]] = {}
+        for side, (package, make) in SIDES.items():
+            if importlib.util.find_spec(package):
+                works[side] = Apart(over_batches, make, folder)
+            else:
+                print(f"{side} is not installed and is left out")
+        works |= {f"product, {kind}": Apart(product, kind) for kind in ("torch", "numpy")}
+        pairs: dict[tuple[str, str], float | None] = {("regard", side): PROMISED for side in works if side in PEERS}
+        found = compare(works, pairs, arguments.rounds)
     return {"parameters": sum(each.numel() for each in ours.parameters()), **found, **limits(found, ours, batches)}
+
+
+def over_batches(make: Callable[[Path], Step], folder: Path) -> Callable[[], None]:
+    """A side in its process: a step with each batch."""
+    batches = [Batch(*rows) for rows in torch.load(folder / "batches")]
+    step = make(folder)
+
+    def work() -> None:
+        for batch in batches:
+            step(batch)
+
+    return work
+
+
+def product(kind: str) -> Callable[[], None]:
+    left, right = torch.randn(SQUARE, SQUARE), torch.randn(SQUARE, SQUARE)
+
+    def work() -> None:
+        for _ in range(PRODUCTS):
+            _ = left @ right if kind == "torch" else np.matmul(left.numpy(), right.numpy())
+
+    return work
 
 
 def real_batches(data: str | None) -> Iterator[Batch]:
@@ -178,10 +194,6 @@ class Plain(nn.Module):
         return self.dropout(self.embedding(tokens) * math.sqrt(SIZE) + self.places[: tokens.shape[1]])
 
 
-def smoothed(logits: Tensor, said: Tensor) -> Tensor:
-    return F.cross_entropy(logits.flatten(0, 1), said.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
-
-
 @torch.no_grad()
 def agree(batch: Batch, ours: Any, theirs: Any, plain: Plain) -> None:
     for model in (ours, theirs, plain):
@@ -189,16 +201,18 @@ def agree(batch: Batch, ours: Any, theirs: Any, plain: Plain) -> None:
     loss = sequence_loss(ours, batch, PAD, SMOOTHING)
     found = {
         "regard": float(loss.total / loss.count),
-        "transformers": smoothed(marian_logits(theirs, batch), batch.said).item(),
-        "nn.Transformer": smoothed(plain(batch), batch.said).item(),
+        "transformers": loss_of_logits(marian_logits(theirs, batch), batch).item(),
+        "nn.Transformer": loss_of_logits(plain(batch), batch).item(),
     }
     print(", ".join(f"{name}: loss {value:.6f}" for name, value in found.items()), flush=True)
     if max(found.values()) - min(found.values()) > 1e-4:
         raise SystemExit("the losses differ by more than 1e-4: nothing is measured")
 
 
-def our_step(model: Any) -> Step:
+def our_step(folder: Path) -> Step:
+    model = read_back(folder / "hf", transformer, "transformer").train()
     optimizer = make_optimizer(model, Training(optimizer="adam", learning_rate=1e-5))
+    keep_freed_memory()  # as the training loop does
 
     def step(batch: Batch) -> None:
         optimizer.zero_grad()
@@ -210,12 +224,28 @@ def our_step(model: Any) -> Step:
     return step
 
 
-def peer_step(model: Any, logits: Callable[[Batch], Tensor]) -> Step:
-    """With everything of torch that makes it fast: the fused Adam, too."""
-    return with_loss(model, lambda batch: smoothed(logits(batch), batch.said))
+def their_model(folder: Path) -> Any:
+    import transformers
+
+    return transformers.MarianMTModel.from_pretrained(folder / "hf")
+
+
+def marian_step(folder: Path) -> Step:
+    model = their_model(folder).train()
+    return with_loss(model, lambda batch: loss_of_logits(marian_logits(model, batch), batch))
+
+
+def plain_step(folder: Path) -> Step:
+    model = Plain(read_back(folder / "hf", transformer, "transformer")).train()
+    return with_loss(model, lambda batch: loss_of_logits(model(batch), batch))
+
+
+def loss_of_logits(logits: Tensor, batch: Batch) -> Tensor:
+    return smoothed(logits, batch.said, PAD, SMOOTHING)
 
 
 def with_loss(model: Any, loss_of: Callable[[Batch], Tensor]) -> Step:
+    """With everything of torch that makes it fast: the fused Adam, too."""
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)
 
     def step(batch: Batch) -> None:
@@ -227,7 +257,7 @@ def with_loss(model: Any, loss_of: Callable[[Batch], Tensor]) -> Step:
     return step
 
 
-def x_step() -> Step:
+def x_step(_: Path) -> Step:
     from x_transformers import XTransformer
 
     shape = dict(num_tokens=VOCABULARY, depth=LAYERS, heads=HEADS, attn_flash=True, attn_dim_head=SIZE // HEADS)
@@ -242,19 +272,11 @@ def x_step() -> Step:
     return with_loss(model, loss_of)
 
 
-def joey_step() -> Step:
-    """Their model, with the same settings as in joeynmt_speed.py where they apply."""
-    from types import SimpleNamespace
-
+def joey_step(_: Path) -> Step:
     from joeynmt.model import build_model
-    from joeynmt.vocabulary import Vocabulary
 
-    special = SimpleNamespace(
-        unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None,
-        unk_id=0, pad_id=1, bos_id=2, eos_id=3, sep_id=None, lang_tags=[],
-    )  # fmt: skip
-    words = Vocabulary([f"w{number}" for number in range(VOCABULARY - 2)], special)
-    number = torch.cat([torch.tensor([1, 3]), torch.arange(4, VOCABULARY + 2)])  # of each of our tokens there
+    words = joey_words(VOCABULARY - 2)
+    number = joey_number([1, 3], VOCABULARY + 2)  # of our padding and end
     embeddings = dict(embedding_dim=SIZE, scale=True, dropout=0.0)
     shape = dict(
         type="transformer", num_layers=LAYERS, num_heads=HEADS, hidden_size=SIZE, ff_size=4 * SIZE, dropout=DROPOUT
@@ -280,7 +302,7 @@ def joey_step() -> Step:
     return with_loss(model, loss_of)
 
 
-def eole_step() -> Step:
+def eole_step(_: Path) -> Step:
     from eole.config.models import TransformerModelConfig
 
     sizes = {f"{side}word_vec_size": SIZE for side in ("", "src_", "tgt_")}
@@ -300,7 +322,7 @@ def eole_step() -> Step:
     def loss_of(batch: Batch) -> Tensor:
         target = torch.cat([batch.told[:, :1], batch.said], dim=1)
         states = model(batch.source, target, (batch.source != PAD).sum(1)).dec_out
-        return smoothed(model.generator(states), batch.said)
+        return loss_of_logits(model.generator(states), batch)
 
     return with_loss(model, loss_of)
 
@@ -313,8 +335,19 @@ def limits(found: dict[str, Any], ours: Any, batches: list[Batch]) -> dict[str, 
             sequence_loss(ours, batch, PAD, SMOOTHING).total.backward()
         flops += counter.get_total_flops()
     seconds = found["median_seconds"]
-    products = {name: 20 * 2 * SQUARE**3 / seconds[f"product, {name}"] / 1e9 for name in ("torch", "numpy")}
+    products = {name: PRODUCTS * 2 * SQUARE**3 / seconds[f"product, {name}"] / 1e9 for name in ("torch", "numpy")}
     rate = flops / seconds["regard"] / 1e9
     share = rate / max(products.values())
     print(f"our step runs at {rate:.0f} GFLOP/s, {share:.0%} of a plain product (promised {SHARE:.0%})")
     return {"gflops": {"step": round(rate, 1), **products}, "share_of_limit": round(share, 3), "promised_share": SHARE}
+
+
+SIDES: dict[str, tuple[str, Callable[[Path], Step]]] = {  # their packages, and what makes a step of theirs
+    "regard": ("regard", our_step),
+    "transformers": ("transformers", marian_step),
+    "nn.Transformer": ("torch", plain_step),
+    "x-transformers": ("x_transformers", x_step),
+    "JoeyNMT": ("joeynmt", joey_step),
+    "Eole": ("eole", eole_step),
+}
+PEERS = SIDES.keys() - {"regard"}

@@ -2,12 +2,14 @@
 
 Sentences may not end, so every side writes as many tokens; the first twenty must come out the same everywhere. Peers:
 Hugging Face transformers (MarianMTModel) and CTranslate2 (fp32, int8), the latter both with its threads inside one
-translation and with as many translations side by side; its better time counts.
+translation and with as many translations side by side; its better time counts. Each side has a process of its own.
 """
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,8 +19,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import generate, padded
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
-from regard.export import ctranslate2 as export
+from regard.export import ctranslate2
 from regard.models import transformer
+from speed.apart import Apart
 from speed.peers import eight_bits, nameless, read_back, save_spec
 from speed.rounds import ROUNDS, compare
 
@@ -27,6 +30,8 @@ START, END = 0, 1  # padding begins a translation in Marian's family
 # By beams: ours and ours in 8 bits against transformers; against CTranslate2, whole, and 8 bits against 8 bits.
 PROMISED = {5: (1.4, 2.0, 1.0, 1.0), 1: (None, None, 1.0, 1.0)}
 CHECKED = 20
+Rows = list[list[int]]
+Ask = Callable[[Rows, int], Rows]
 
 
 def measure(options: list[str]) -> dict[str, Any]:
@@ -38,19 +43,22 @@ def measure(options: list[str]) -> dict[str, Any]:
     parser.add_argument("--quick", action="store_true", help="a tiny model, to see that everything runs")
     arguments = parser.parse_args(options)
     rows = sentences(arguments.data, arguments.sentences)
-    theirs = marian(arguments.quick)
-    ours = read_back(theirs, transformer, "transformer", transformer.public_names)
-    with tempfile.TemporaryDirectory() as folder:
-        engines = ctranslate2_engines(ours, folder)
-        return {
-            "sentences": len(rows),
-            "new": NEW,
-            "parameters": sum(each.numel() for each in ours.parameters()),
-            "beams": {
-                beams: one_search(int(beams), rows, ours, theirs, engines, arguments.rounds)
-                for beams in arguments.beams.split(",")
-            },
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        parameters = written(folder, arguments.quick)
+        threads = torch.get_num_threads()
+        sides = {
+            "regard": Apart(ours, folder, False),
+            "regard int8": Apart(ours, folder, True),
+            "transformers": Apart(theirs, folder),
+            "ctranslate2": Apart(engine, folder, "float32", 1, threads),
+            "ctranslate2, side by side": Apart(engine, folder, "float32", threads, 1),
+            "ctranslate2 int8": Apart(engine, folder, "int8", 1, threads),
+            "ctranslate2 int8, side by side": Apart(engine, folder, "int8", threads, 1),
         }
+        searches = map(int, arguments.beams.split(","))
+        found = {beams: one_search(beams, rows, sides, arguments.rounds) for beams in searches}
+    return {"sentences": len(rows), "new": NEW, "parameters": parameters, "beams": found}
 
 
 def sentences(data: str | None, count: int) -> list[list[int]]:
@@ -91,39 +99,42 @@ def marian(quick: bool) -> Any:
     return model
 
 
-def ctranslate2_engines(ours: Any, folder: str) -> dict[str, Any]:
-    import ctranslate2
-
-    threads = torch.get_num_threads()
-    engines = {}
-    for kind, name in (("float32", "ctranslate2"), ("int8", "ctranslate2 int8")):
-        subject = nameless(ours, "transformer", END)
-        subject.tokenizer.start = START
-        save_spec(export.translator(subject), f"{folder}/{kind}", kind)
-        for how, (inter, intra) in {"": (1, threads), ", side by side": (threads, 1)}.items():
-            engines[name + how] = ctranslate2.Translator(
-                f"{folder}/{kind}", compute_type=kind, inter_threads=inter, intra_threads=intra
-            )
-    return engines
+def written(folder: Path, quick: bool) -> int:
+    """One model in every side's own form; the number of its parameters is returned."""
+    marian(quick).save_pretrained(folder / "hf")
+    same = read_back(folder / "hf", transformer, "transformer")
+    subject = nameless(same, "transformer", END)
+    subject.tokenizer.start = START
+    for kind in ("float32", "int8"):
+        save_spec(ctranslate2.translator(subject), f"{folder}/{kind}", kind)
+    return sum(each.numel() for each in same.parameters())
 
 
-def one_search(
-    beams: int, rows: list[list[int]], ours: Any, theirs: Any, engines: dict[str, Any], rounds: int
-) -> dict[str, Any]:
-    settings = Decoding(num_beams=beams, max_new_tokens=NEW)
+def ours(folder: Path, int8: bool) -> Ask:
+    model = read_back(folder / "hf", transformer, "transformer")
+    model = eight_bits(model) if int8 else model
+    words = Vocabulary(START, END, never=(START, END))
 
-    def ask_ours(model: Any, asked: list[list[int]] = rows) -> list[list[int]]:
-        words = Vocabulary(START, END, never=(START, END))
-        return [best[0].tokens for best in generate(model, asked, words, settings, pad=START)]
+    def ask(rows: Rows, beams: int) -> Rows:
+        settings = Decoding(num_beams=beams, max_new_tokens=NEW)
+        return [best[0].tokens for best in generate(model, rows, words, settings, pad=START)]
 
-    def ask_theirs(asked: list[list[int]] = rows) -> list[list[int]]:
+    return ask
+
+
+def theirs(folder: Path) -> Ask:
+    import transformers
+
+    model = transformers.MarianMTModel.from_pretrained(folder / "hf").eval()
+
+    def ask(rows: Rows, beams: int) -> Rows:
         """Sorted by length, in batches, as their pipeline's users do."""
-        order = sorted(range(len(asked)), key=lambda item: -len(asked[item]))
+        order = sorted(range(len(rows)), key=lambda item: -len(rows[item]))
         found: dict[int, list[int]] = {}
         for first in range(0, len(order), 32):
             items = order[first : first + 32]
-            batch = padded([asked[item] for item in items], START)
-            written = theirs.generate(
+            batch = padded([rows[item] for item in items], START)
+            written = model.generate(
                 batch,
                 attention_mask=(batch != START).long(),
                 num_beams=beams,
@@ -132,11 +143,21 @@ def one_search(
                 suppress_tokens=[START, END],
             )
             found.update(zip(items, written[:, 1:].tolist(), strict=True))
-        return [found[item] for item in range(len(asked))]
+        return [found[item] for item in range(len(rows))]
 
-    def ask_engine(name: str, asked: list[list[int]] = rows) -> list[list[int]]:
-        answers = engines[name].translate_batch(
-            [[f"<{token}>" for token in row[:-1]] for row in asked],
+    return ask
+
+
+def engine(folder: Path, kind: str, translations: int, threads: int) -> Ask:
+    import ctranslate2
+
+    model = ctranslate2.Translator(
+        f"{folder}/{kind}", compute_type=kind, inter_threads=translations, intra_threads=threads
+    )
+
+    def ask(rows: Rows, beams: int) -> Rows:
+        answers = model.translate_batch(
+            [[f"<{token}>" for token in row[:-1]] for row in rows],
             beam_size=beams,
             max_decoding_length=NEW,
             max_batch_size=4096 // beams,
@@ -145,27 +166,25 @@ def one_search(
         )
         return [[int(word[1:-1]) for word in known.hypotheses[0]] for known in answers]
 
+    return ask
+
+
+def one_search(beams: int, rows: Rows, sides: dict[str, Apart], rounds: int) -> dict[str, Any]:
     few = rows[:CHECKED]
-    said = {
-        "regard": ask_ours(ours, few),
-        "transformers": ask_theirs(few),
-        "ctranslate2": ask_engine("ctranslate2", few),
-    }
+    said = {name: sides[name](few, beams) for name in ("regard", "transformers", "ctranslate2")}
     for name, answer in said.items():
         same = sum(one == two for one, two in zip(answer, said["regard"], strict=True))
         if same < CHECKED - 1:  # one near tie may fall either way
             raise SystemExit(f"{name} gives the same translation for {same} of {CHECKED}: nothing is measured")
     print(f"{beams} beams: all sides agree", flush=True)
-    small = eight_bits(ours)
-    sides = {"regard": lambda: ask_ours(ours), "regard int8": lambda: ask_ours(small), "transformers": ask_theirs}
-    sides |= {name: (lambda name=name: ask_engine(name)) for name in engines}
-    hf, hf_small, engine, engine_small = PROMISED.get(beams, (None,) * 4)
+    works = {name: (lambda side=side: side(rows, beams)) for name, side in sides.items()}
+    hf, hf_small, whole, eighth = PROMISED.get(beams, (None,) * 4)
     pairs = {
         ("regard", "transformers"): hf,
         ("regard int8", "transformers"): hf_small,
-        ("regard", "ctranslate2"): engine,
-        ("regard", "ctranslate2, side by side"): engine,
-        ("regard int8", "ctranslate2 int8"): engine_small,
-        ("regard int8", "ctranslate2 int8, side by side"): engine_small,
+        ("regard", "ctranslate2"): whole,
+        ("regard", "ctranslate2, side by side"): whole,
+        ("regard int8", "ctranslate2 int8"): eighth,
+        ("regard int8", "ctranslate2 int8, side by side"): eighth,
     }
-    return compare(sides, pairs, rounds)
+    return compare(works, pairs, rounds)

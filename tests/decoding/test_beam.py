@@ -198,7 +198,7 @@ def test_each_sentence_has_its_own_limit() -> None:
 def test_finished_sentences_leave_the_batch() -> None:
     toy = Toy(1)
     beam_search(toy, torch.arange(5)[:, None], VOCABULARY, [1, 1, 1, 2, 2], beams=2)
-    assert toy.rows == [10, 4]
+    assert toy.rows == [5, 4]  # one beam each at first, then two of the two that are left
 
 
 def test_tokens_that_may_never_be_said_are_not() -> None:

@@ -52,17 +52,19 @@ def test_beams_together_find_what_beams_apart_find(beams: int, pre_norm: bool) -
 def test_the_source_is_never_copied_for_a_beam() -> None:
     decoder = model()
     with torch.inference_mode():
-        carried = carry(decoder, sources(3), 5)
+        carried = carry(decoder, sources(3))
         assert isinstance(carried, Together)
         keys = carried.state.sources[0].keys
         assert len(keys) == 3
-        carried.step(torch.ones(3, 5, dtype=torch.long))
+        carried.step(torch.ones(3, 1, dtype=torch.long))
         carried.go_on(torch.arange(3), torch.zeros(3, 5, dtype=torch.long))
         assert carried.state.sources[0].keys is keys
 
 
 def test_a_decoder_that_knows_no_beams_has_a_row_for_each() -> None:
     with torch.inference_mode():
-        carried = carry(a_row_each(model()), sources(3), 5)
-    assert isinstance(carried, Apart)
+        carried = carry(a_row_each(model()), sources(3))
+        assert isinstance(carried, Apart)
+        carried.step(torch.ones(3, 1, dtype=torch.long))
+        carried.go_on(torch.arange(3), torch.zeros(3, 5, dtype=torch.long))
     assert len(carried.state.place) == 15

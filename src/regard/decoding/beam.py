@@ -61,11 +61,10 @@ def beam_search(
     device = source.device
     sentences = [_Sentence(index, limit) for index, limit in enumerate(limits)]
     live = list(sentences)
-    carried = carry(decoder, source, beams)
-    scores = torch.full((len(live), beams), -torch.inf, device=device)
-    scores[:, 0] = 0.0  # all beams start equal: only one may count
-    history = torch.empty(len(live), beams, 0, dtype=torch.long, device=device)
-    tokens = torch.full((len(live), beams), vocabulary.start, dtype=torch.long, device=device)
+    carried = carry(decoder, source)
+    scores = torch.zeros(len(live), 1, device=device)  # one beam begins, and its best tokens are the others
+    history = torch.empty(len(live), 1, 0, dtype=torch.long, device=device)
+    tokens = torch.full((len(live), 1), vocabulary.start, dtype=torch.long, device=device)
     never = torch.tensor(list(vocabulary.never), dtype=torch.long, device=device)
     length = 0
     while live:

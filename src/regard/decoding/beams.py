@@ -7,7 +7,6 @@ and each step copies their states in a new order.
 
 from typing import Any, Protocol
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -22,7 +21,8 @@ Logits = Float[Tensor, "sentences beams vocabulary"]
 class BeamDecoder(Protocol):
     """A decoder that knows beams. Its state is a nest of tensors as Decoder says, with the sentences first."""
 
-    def start_beams(self, source: Source, beams: int) -> Any: ...
+    def start_beams(self, source: Source) -> Any:
+        """Every sentence has one beam."""
 
     def step_beams(self, tokens: Tokens, state: Any) -> tuple[Logits, Any]:
         """Logits of the token after each, and the state in which those are known."""
@@ -43,9 +43,9 @@ class Beams(Protocol):
 class Together:
     """Beams of a decoder that knows them."""
 
-    def __init__(self, decoder: BeamDecoder, source: Source, beams: int):
+    def __init__(self, decoder: BeamDecoder, source: Source):
         self.decoder, self.count = decoder, len(source)
-        self.state = decoder.start_beams(source, beams)
+        self.state = decoder.start_beams(source)
 
     def step(self, tokens: Tokens) -> Logits:
         logits, self.state = self.decoder.step_beams(tokens, self.state)
@@ -60,10 +60,9 @@ class Together:
 class Apart:
     """Beams of any decoder, a row each."""
 
-    def __init__(self, decoder: Decoder, source: Source, beams: int):
-        self.decoder, self.beams = decoder, beams
-        rows = torch.arange(len(source), device=source.device).repeat_interleave(beams)
-        self.state = take_rows(decoder.start(source), rows)
+    def __init__(self, decoder: Decoder, source: Source):
+        self.decoder, self.beams = decoder, 1
+        self.state = decoder.start(source)
 
     def step(self, tokens: Tokens) -> Logits:
         logits, self.state = self.decoder.step(tokens.flatten(), self.state)
@@ -71,7 +70,8 @@ class Apart:
 
     def go_on(self, sentences: Int[Tensor, "kept"], parents: Parents) -> None:
         self.state = take_rows(self.state, (sentences[:, None] * self.beams + parents).flatten())
+        self.beams = parents.shape[1]
 
 
-def carry(decoder: Any, source: Source, beams: int) -> Beams:
-    return (Together if hasattr(decoder, "step_beams") else Apart)(decoder, source, beams)
+def carry(decoder: Any, source: Source) -> Beams:
+    return (Together if hasattr(decoder, "step_beams") else Apart)(decoder, source)

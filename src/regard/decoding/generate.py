@@ -12,6 +12,7 @@ from regard.decoding.beam import beam_search
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.decoding.stepwise import Choose, Stopped, decode_stepwise, greedy, sampler
+from regard.layers.packed import packed
 
 
 def generate(
@@ -35,7 +36,7 @@ def generate(
     device = next(model.parameters()).device
     results: list[list[Hypothesis]] = [[] for _ in sources]
     budget = max(1, settings.batch_tokens // settings.num_beams)
-    with evaluating(model):
+    with evaluating(model), packed(model):
         for items in in_order_of_length([len(source) for source in sources], budget):
             batch = padded([sources[item] for item in items], pad).to(device)
             limits = [settings.limit(len(sources[item])) for item in items]

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 LARGEST_WEIGHT = 64
 LARGEST_INPUT = 127
+TINY = torch.finfo(torch.float32).tiny  # a row of zeros has a scale, too
 Product = Callable[[Tensor], Tensor]
 OPERATOR = "linear_with_input_q_dq_qweight_dq_output_fp32"
 
@@ -39,13 +40,13 @@ class Int8Linear(nn.Module):
         self.register_buffer("weight", torch.zeros(outputs, inputs, dtype=torch.int8))
         self.register_buffer("scale", torch.ones(outputs))
         self.register_buffer("bias", torch.zeros(outputs) if bias else None)
-        self._packed: dict[tuple[int, int], Product] = {}
+        self._packed: dict[tuple[int, int], tuple[Product, Tensor | None]] = {}
 
     @classmethod
     def of(cls, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None = None) -> "Int8Linear":
         layer = cls(weight.shape[1], weight.shape[0], bias is not None)
         weight = weight.detach().float()
-        layer.scale = (weight.abs().amax(1) / LARGEST_WEIGHT).clamp(min=torch.finfo(torch.float32).tiny)
+        layer.scale = (weight.abs().amax(1) / LARGEST_WEIGHT).clamp(min=TINY)
         layer.weight = (weight / layer.scale[:, None]).round().to(torch.int8)
         layer.bias = None if bias is None else bias.detach().float().clone()
         return layer
@@ -55,16 +56,14 @@ class Int8Linear(nn.Module):
 
     def rows(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
         """The outputs `start:stop` alone."""
-        largest = torch.linalg.vector_norm(states, ord=float("inf"), dim=-1, keepdim=True)
-        largest.clamp_(min=torch.finfo(torch.float32).tiny)
-        product = self._part(start, stop)(states / largest)
-        return product * largest if self.bias is None else torch.addcmul(self.bias[start:stop], product, largest)
-
-    def _part(self, start: int, stop: int) -> Product:
         part = self._packed.get((start, stop))
         if part is None:
-            part = self._packed[start, stop] = _packed(self.weight[start:stop], self.scale[start:stop])
-        return part
+            product = _packed(self.weight[start:stop], self.scale[start:stop])
+            part = self._packed[start, stop] = product, None if self.bias is None else self.bias[start:stop]
+        product, bias = part
+        largest = states.abs().amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
+        found = product(states / largest)
+        return found * largest if bias is None else torch.addcmul(bias, found, largest)
 
     def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
         self._packed.clear()  # what was packed lies where the layer was

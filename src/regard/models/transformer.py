@@ -198,10 +198,10 @@ class Transformer(nn.Module):
         states, pasts = self.decoder(states, state.sources, None, state.pasts)
         return self.logits(states[:, -1]), State(state.sources, pasts, state.place + 1)
 
-    def start_beams(self, source: Tokens, beams: int) -> Beams:
+    def start_beams(self, source: Tokens) -> Beams:
         """The beams of a sentence are queries of one memory: see regard.decoding.beams."""
         state = self.start(source)
-        nobody = torch.ones(len(source), beams, 0, dtype=torch.bool, device=source.device)
+        nobody = torch.ones(len(source), 1, 0, dtype=torch.bool, device=source.device)
         return Beams(state.sources, None, nobody, state.place)
 
     def step_beams(

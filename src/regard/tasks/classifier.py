@@ -16,6 +16,7 @@ from regard.data.frames import Frame, Text
 from regard.data.token_documents import cut
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UsageError
+from regard.layers.packed import packed
 from regard.tasks.classify import Reading, in_batches, model_files, model_inputs
 from regard.tasks.language_verbs import own_words
 from regard.training import checkpoints
@@ -138,13 +139,13 @@ class Classifier:
             return found
         shapes = np.array([(len(documents[i].lengths), documents[i].lengths.max()) for i in full])
         counts = np.array([len(documents[i].tokens) for i in full])
-        for items in in_batches(self.reads, shapes, counts):
-            chosen = full[items]
-            with torch.inference_mode():
+        with packed(self.model), torch.inference_mode():
+            for items in in_batches(self.reads, shapes, counts):
+                chosen = full[items]
                 logits = self.model(self._inputs([documents[index] for index in chosen]))
-            found[chosen] = logits.double().softmax(-1).cpu().numpy()
-            if finished is not None:
-                finished(len(chosen))
+                found[chosen] = logits.double().softmax(-1).cpu().numpy()
+                if finished is not None:
+                    finished(len(chosen))
         return found
 
     def read(self, text: str) -> Document:

@@ -15,6 +15,7 @@ from regard.attention import record
 from regard.attention.rollout import rollout
 from regard.data.images import Picture, Pixels, Preprocessing
 from regard.errors import RegardError, UsageError
+from regard.layers.packed import packed
 from regard.tasks.classify_images import TOKENS_AT_ONCE, model_files, token_count
 from regard.training import checkpoints
 from regard.views.image import ImageMap, image_figure, image_page, image_terminal
@@ -79,15 +80,15 @@ class ImageEmbedder:
             raise UsageError(f"there is no pooling called {pooling!r}: choose cls or mean")
         several, model = _as_list(pictures), cast(Any, self.model)
         rows = [np.zeros((0, model.config.size), np.float32)]
-        for first in range(0, len(several), self.at_once):
-            part = several[first : first + self.at_once]
-            with torch.inference_mode():
+        with packed(model), torch.inference_mode():
+            for first in range(0, len(several), self.at_once):
+                part = several[first : first + self.at_once]
                 states = model.states(self._inputs(np.stack([self.preprocessing.pixels(one) for one in part])))
                 vectors = states[:, 1:].mean(1) if pooling == "mean" else states[:, 0]
                 vectors = nn.functional.normalize(vectors, dim=-1) if normalize else vectors
-            rows.append(vectors.float().cpu().numpy())
-            if finished is not None:
-                finished(len(part))
+                rows.append(vectors.float().cpu().numpy())
+                if finished is not None:
+                    finished(len(part))
         return np.concatenate(rows)
 
     def _inputs(self, pixels: NDArray[np.uint8]) -> Tensor:
@@ -165,19 +166,23 @@ class ImageClassifier(ImageEmbedder):
         """
         several = enumerate(_as_list(pictures), 1)
         results = [ClassifiedImage(_name(each, number), "", {}, each, self) for number, each in several]
-        for first in range(0, len(results), self.at_once):
-            part = results[first : first + self.at_once]
-            pixels = [self._pixels(result.picture, unreadable) for result in part]
-            readable = [row for row in pixels if row is not None]
-            rows = iter(self.probabilities(np.stack(readable))) if readable else iter(())
-            for result, read in zip(part, pixels, strict=True):
-                if read is not None:
-                    row = next(rows)
-                    result.label = self.labels[int(row.argmax())]
-                    result.probabilities = dict(zip(self.labels, row.tolist(), strict=True))
-            if finished is not None:
-                finished(len(part))
+        with packed(self.model):
+            for first in range(0, len(results), self.at_once):
+                self._fill(results[first : first + self.at_once], unreadable)
+                if finished is not None:
+                    finished(len(results[first : first + self.at_once]))
         return results
+
+    def _fill(self, part: list[ClassifiedImage], unreadable: Callable[[RegardError], object] | None) -> None:
+        """Say what each of some pictures shows."""
+        pixels = [self._pixels(result.picture, unreadable) for result in part]
+        readable = [row for row in pixels if row is not None]
+        rows = iter(self.probabilities(np.stack(readable))) if readable else iter(())
+        for result, read in zip(part, pixels, strict=True):
+            if read is not None:
+                row = next(rows)
+                result.label = self.labels[int(row.argmax())]
+                result.probabilities = dict(zip(self.labels, row.tolist(), strict=True))
 
     def _pixels(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
         try:
@@ -191,10 +196,10 @@ class ImageClassifier(ImageEmbedder):
     def probabilities(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
         """From bytes [pictures, channels, height, width] to [pictures, labels]."""
         rows = []
-        for part in self._parts(pixels):
-            with torch.inference_mode():
+        with packed(self.model), torch.inference_mode():
+            for part in self._parts(pixels):
                 logits = self.model(self._inputs(part))
-            rows.append(logits.cpu().double().softmax(-1).numpy())
+                rows.append(logits.cpu().double().softmax(-1).numpy())
         return np.concatenate(rows) if rows else np.zeros((0, len(self.labels)))
 
     def _parts(self, pixels: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:

@@ -21,6 +21,7 @@ from regard.data.frames import Frame, Text, encode_around
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating
 from regard.errors import UsageError
+from regard.layers.packed import packed
 from regard.layers.pooling import POOLINGS
 from regard.tasks.language_verbs import own_words
 from regard.tasks.mask_fill import model_files
@@ -106,15 +107,15 @@ class TextEmbedder:
             raise UsageError(f"there is no pooling called {pooling!r}: choose one of {', '.join(POOLINGS)}")
         rows = [self._row(text, cut=True) for text in texts]
         found = np.zeros((len(texts), self.model.config.size), dtype=np.float32)
-        for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
-            tokens = self._batch([rows[item] for item in items])
-            with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), packed(self.model), torch.inference_mode():
+            for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
+                tokens = self._batch([rows[item] for item in items])
                 states, _ = self.model.encoder(tokens)
                 vectors = pool(states, tokens != self.tokenizer.pad)
                 vectors = nn.functional.normalize(vectors, dim=-1) if normalize else vectors
-            found[items] = vectors.float().cpu().numpy()
-            if finished is not None:
-                finished(len(items))
+                found[items] = vectors.float().cpu().numpy()
+                if finished is not None:
+                    finished(len(items))
         return found
 
     def look(self, text: Text, *, layers: Any = None, heads: Any = None) -> tuple[AttentionMap, ...]:

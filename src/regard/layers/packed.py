@@ -1,0 +1,103 @@
+"""Faster products while a model only reads.
+
+oneDNN multiplies a few rows with a matrix two to four times as fast as torch's own product, if the matrix lies in the
+order in which its kernel takes it: `python -m benchmarks products`. Putting it so costs about as much as reading it
+once, so it is done when the first rows come and forgotten at the end of the block. A weight changed before the block
+is seen, therefore, and one changed inside it is not.
+
+The operators are those that torch's compiler calls; they are named in this file and nowhere else. Where they are
+missing (other processors, GPUs) and where gradients are wanted, everything stays as it is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+FEWEST = 2**18  # numbers in a matrix that is worth the call
+MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
+ROWS = 32  # the order of a matrix is the same for any number of rows but one
+Linear = Callable[[Tensor], Tensor]
+
+
+@contextmanager
+def packed(model: nn.Module) -> Iterator[None]:
+    """Inside the block, products with the model's large matrices run as oneDNN's wherever no gradient is wanted."""
+    given = []
+    if _available() and sum(parameter.numel() for parameter in model.parameters()) <= MOST:
+        for module in model.modules():
+            for name, faster in _faster(module).items():
+                if name not in vars(module):  # else a block around this one has been here
+                    setattr(module, name, faster)  # in the instance, where it is found before the method
+                    given.append((module, name))
+    try:
+        yield
+    finally:
+        for module, name in given:
+            delattr(module, name)
+
+
+def _faster(module: Any) -> dict[str, Callable[..., Tensor]]:
+    """Methods of a module that are products with a matrix of its own, and what does them faster."""
+    if isinstance(module, nn.Linear):
+        found: dict[str, Callable[..., Tensor]] = {}
+        if _fits(module.weight):
+            found["forward"] = _Product(module.weight, module.bias, partial(type(module).forward, module))
+            if hasattr(module, "rows"):
+                found["rows"] = _Parts(module)
+        return found
+    if hasattr(module, "logits") and hasattr(module, "output_weight") and _fits(module.output_weight):
+        bias = getattr(module, "output_bias", None)
+        plain = partial(type(module).logits, module)
+        return {"logits": _Product(module.output_weight, None if bias is None else bias.squeeze(1), plain)}
+    return {}
+
+
+def _fits(weight: Any) -> bool:
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= FEWEST
+
+
+class _Product:
+    """x -> W x + b."""
+
+    def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None, plain: Linear):
+        self.weight, self.bias, self.plain = weight, bias, plain
+        self.ordered: Tensor | None = None
+
+    def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.numel():
+            return self.plain(states)
+        weight = self.weight
+        if states.numel() > states.shape[-1]:  # for a single row the matrix is read as it lies, at full speed
+            if self.ordered is None:
+                self.ordered = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+            weight = self.ordered
+        return torch.ops.mkldnn._linear_pointwise(states, weight, self.bias, "none", [], "")
+
+
+class _Parts:
+    """Some of the outputs alone (regard.attention.multihead.Projection)."""
+
+    def __init__(self, layer: Any):
+        self.layer = layer
+        self.products: dict[tuple[int, int], _Product] = {}
+
+    def __call__(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
+        if (start, stop) not in self.products:
+            weight, bias = self.layer.weight[start:stop], self.layer.bias
+            plain = partial(type(self.layer).rows, self.layer, start=start, stop=stop)
+            self.products[start, stop] = _Product(weight, None if bias is None else bias[start:stop], plain)
+        return self.products[start, stop](states)
+
+
+def _available() -> bool:
+    return (
+        torch.backends.mkldnn.is_available()
+        and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+    )
