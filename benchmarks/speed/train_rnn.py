@@ -138,7 +138,8 @@ def eole_side(case: Case, *given: Any) -> Callable[[], None]:
         share_decoder_embeddings=True,
         embeddings={"position_encoding_type": None, **sizes},
         encoder=dict(shape, encoder_type="brnn"),
-        decoder=dict(shape, decoder_type="rnn", global_attention=attention, input_feed=int(feeding)),
+        decoder=dict(shape, decoder_type="rnn", global_attention=attention),
+        input_feed=int(feeding),
     )
     model = eole_translator(config, len(task.tokenizer), ours.config.dropout)  # type: ignore[union-attr, arg-type]
 
