@@ -210,9 +210,12 @@ def agree(batch: Batch, ours: Any, theirs: Any, plain: Plain) -> None:
 
 
 def our_step(folder: Path) -> Step:
-    model = read_back(folder / "hf", transformer, "transformer").train()
-    optimizer = make_optimizer(model, Training(optimizer="adam", learning_rate=1e-5))
     keep_freed_memory()  # as the training loop does
+    return step_of(read_back(folder / "hf", transformer, "transformer").train())
+
+
+def step_of(model: Any) -> Step:
+    optimizer = make_optimizer(model, Training(optimizer="adam", learning_rate=1e-5))
 
     def step(batch: Batch) -> None:
         optimizer.zero_grad()

@@ -16,7 +16,7 @@ from regard.models import gpt2, transformer
 needs_kernel = pytest.mark.skipif(not module._available(), reason="this processor or torch has no such product")
 
 
-@pytest.fixture()
+@pytest.fixture
 def layer() -> nn.Linear:
     torch.manual_seed(0)
     return nn.Linear(512, 600)
@@ -89,7 +89,9 @@ def test_parts_of_a_projection() -> None:
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_search_says_the_same_with_packed_matrices_and_without(beams: int, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    config = transformer.Config(vocabulary=1000, size=256, hidden_size=1024, heads=4, encoder_layers=2, decoder_layers=2)
+    config = transformer.Config(
+        vocabulary=1000, size=256, hidden_size=1024, heads=4, encoder_layers=2, decoder_layers=2
+    )
     model = transformer.Transformer(config).eval()
     sources = [torch.randint(3, 1000, (length,)).tolist() for length in (5, 3, 9)]
     words, settings = Vocabulary(1, 2, never=(0, 1)), Decoding(num_beams=beams, max_new_tokens=12)

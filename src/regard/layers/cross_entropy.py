@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.layers.full_precision import apply_in_full
+from regard.layers.packed import product
 
 CHUNK_ELEMENTS = 1 << 21  # logits held at once
 
@@ -36,12 +37,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight_gradient = torch.zeros_like(weight)
         mean_weight = weight.mean(0)
         rows = max(1, CHUNK_ELEMENTS // vocabulary)
-        logits = states.new_empty(min(rows, len(states)), vocabulary)
+        compare, compare_back = product(weight), product(weight.T)
         for hidden, target, gradient, row_nll in zip(
             states.split(rows), targets.split(rows), states_gradient.split(rows), nll.split(rows), strict=True
         ):
-            z = logits[: len(hidden)]
-            torch.mm(hidden, weight.T, out=z)
+            z = compare(hidden)
             said = z.gather(1, target[:, None]).squeeze(1)
             largest = z.amax(1, keepdim=True)
             total = z.sub_(largest).exp_().sum(1, keepdim=True)
@@ -51,8 +51,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if smoothing:
                 loss += (log_total - hidden @ mean_weight).sum(dtype=wide) * smoothing
             if wants_gradient:
-                torch.mm(z, weight, out=gradient)
-                gradient /= total
+                torch.div(compare_back(z), total, out=gradient)
                 gradient.sub_(weight[target], alpha=1 - smoothing).sub_(mean_weight, alpha=smoothing)
                 weight_gradient.addmm_(z.T, hidden / total)
                 weight_gradient.index_add_(0, target, hidden, alpha=smoothing - 1)

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 FEWEST = 2**18  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
@@ -39,6 +40,12 @@ def packed(model: nn.Module) -> Iterator[None]:
     finally:
         for module, name in given:
             delattr(module, name)
+
+
+def product(weight: Float[Tensor, "outputs inputs"]) -> Linear:
+    """x -> x W^T for many rows, one after the other, while a matrix stays as it is."""
+    plain = partial(F.linear, weight=weight)
+    return _Product(weight, None, plain) if _available() and _fits(weight) else plain
 
 
 def _faster(module: Any) -> dict[str, Callable[..., Tensor]]:

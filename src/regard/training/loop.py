@@ -25,6 +25,7 @@ from regard.errors import RegardError
 from regard.training import checkpoints
 from regard.training.checkpoints import Progress
 from regard.training.company import Company
+from regard.training.compiled import compile_blocks
 from regard.training.freed_memory import keep_freed_memory
 from regard.training.optimizers import load_state_tensors, make_optimizer, set_rate, state_tensors
 from regard.training.recompute import forget_inside_blocks
@@ -97,6 +98,8 @@ class Trainer:
         self.watcher, self.company = watcher, company or Company()
         if settings.recompute:
             forget_inside_blocks(self.model)
+        if settings.compile:
+            compile_blocks(self.model, self.device)
         self.company.share(self.model)
         self.optimizer = make_optimizer(model, settings)
         self.progress = Progress()

@@ -35,6 +35,7 @@ class Training:
     seed: int = 0
     device: str = "auto"  # auto, cpu, cuda or mps
     precision: str = "float32"  # or bfloat16 for products, where the hardware has it; weights stay float32
+    compile: bool = False  # the blocks of the model, by torch: a wait at the beginning, then perhaps faster steps
     recompute: bool = False  # keep less between forward and backward: less memory, a third more time
     strategy: str = "ddp"  # under torchrun: ddp, all weights everywhere; fsdp, a share of them in each process
 
