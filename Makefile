@@ -30,8 +30,8 @@ format: $(VENV)/.ready-lint  ## Format the code
 docs: $(VENV)/.ready-docs  ## Build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: $(VENV)/.ready-bench  ## Say which benchmarks there are
-	@$(BIN)/python benchmarks/list.py
+bench: $(VENV)/.ready-bench  ## Say which benchmarks there are; JOB=translate runs one of speed
+	@$(BIN)/python $(if $(JOB),-m benchmarks $(JOB),benchmarks/list.py)
 
 clean:  ## Remove the virtual environment and caches (runs stay)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis site

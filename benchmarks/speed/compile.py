@@ -31,7 +31,7 @@ def measure(options: list[str]) -> dict[str, Any]:
         plain, compiled = (read_back(Path(folder), transformer, "transformer") for _ in range(2))
     compile_blocks(compiled, torch.device("cpu"))
     started = time.perf_counter()
-    losses = [float(sequence_loss(model, batches[0], PAD, SMOOTHING).total) for model in (plain, compiled)]
+    losses = [sequence_loss(model, batches[0], PAD, SMOOTHING).total.item() for model in (plain, compiled)]
     if abs(losses[0] / losses[1] - 1) > 1e-4:
         raise SystemExit("the losses differ: nothing is measured")
     steps = {"plain": step_of(plain.train()), "compiled": step_of(compiled.train())}

@@ -23,7 +23,7 @@ from regard.attention.memory import Attended
 Allowed = Bool[Tensor, "..."] | None  # broadcasts to [..., queries, keys]
 Index = slice | Tensor | None
 
-CHUNK_ELEMENTS = 1 << 21  # weights computed at once when somebody looks: 8 MB of fp32
+CHUNK_ELEMENTS = 1 << 22  # weights computed at once when somebody looks: 16 MB of fp32
 WINDOW_QUERIES = 256  # that share the keys between the first one's window and the last one's
 
 
@@ -170,16 +170,20 @@ def exact_weights(
     chosen = torch.arange(query.shape[-2], device=query.device)
     chosen = chosen if rows is None else chosen[rows]
     batch = torch.broadcast_shapes(query.shape[:-2], keys.shape[:-2])
-    weights = query.new_empty(*batch, len(chosen), keys.shape[-2])
     every_key = torch.arange(keys.shape[-2], device=query.device)
     places = masks.positions_of_queries(query.shape[-2], keys.shape[-2], query.device)
     at_once = max(1, CHUNK_ELEMENTS // max(1, math.prod(batch) * keys.shape[-2]))
-    for start in range(0, len(chosen), at_once):
-        part = chosen[start : start + at_once]
+
+    def weigh(part: Int[Tensor, "rows"]) -> Tensor:
         visible = masks.combine(
             allowed if allowed is None or allowed.shape[-2] == 1 else allowed[..., part, :],
             in_sight(places[part], every_key, causal, window) if causal or window is not None else None,
         )
-        scores = (query[..., part, :] * scale) @ keys.mT
-        weights[..., start : start + at_once, :] = masked_softmax(scores, visible)
+        return masked_softmax((query[..., part, :] * scale) @ keys.mT, visible)
+
+    if len(chosen) <= at_once:
+        return weigh(chosen)
+    weights = query.new_empty(*batch, len(chosen), keys.shape[-2])
+    for start in range(0, len(chosen), at_once):
+        weights[..., start : start + at_once, :] = weigh(chosen[start : start + at_once])
     return weights

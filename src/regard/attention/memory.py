@@ -75,7 +75,7 @@ class Room:
 
     def first(self, length: int) -> tuple[Tensor, Tensor]:
         keys, values = self.parts
-        return keys[..., :length, :], values[..., :length, :]
+        return keys.narrow(-2, 0, length), values.narrow(-2, 0, length)
 
     def write(self, after: int, new: Memory) -> "Room":
         """This room, or a larger one, with `new` behind the first `after` keys."""
@@ -83,7 +83,7 @@ class Room:
         if self.used != after or after + len(new) > self.parts[0].shape[-2]:
             room = self._moved(after, after + len(new))
         for part, added in zip(room.parts, (new.keys, new.values), strict=True):
-            part[..., after : after + len(new), :] = added
+            part.narrow(-2, after, len(new)).copy_(added)
         room.used = after + len(new)
         return room
 

@@ -134,7 +134,9 @@ class MultiHeadAttention(nn.Module):
         """The rows `start:stop` of the shared projection, cut into heads."""
         whole = stop - start == 3 * self.size
         projected = self.query_key_value(states) if whole else self.query_key_value.rows(states, start, stop)
-        return [self._split(part) for part in projected.split(self.size, dim=-1)]
+        # [batch, length, parts, heads, head_size]: one view for all parts, of which a step makes so many
+        apart = projected.view(*projected.shape[:-1], -1, self.heads, self.size // self.heads)
+        return list(apart.permute(2, 0, 3, 1, 4).unbind(0))
 
     def _split(self, projected: Float[Tensor, "batch length size"]) -> Float[Tensor, "batch heads length head_size"]:
         return projected.unflatten(-1, (self.heads, -1)).transpose(1, 2)

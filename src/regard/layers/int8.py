@@ -86,7 +86,7 @@ def _packed(weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs
         return lambda states: (
             F.linear((states * LARGEST_INPUT).round(), weight.to(states.dtype)) * (scale / LARGEST_INPUT)
         )
-    kernel, operator = _fbgemm(weight, scale), getattr(torch.ops.quantized, OPERATOR)
+    kernel, operator = _fbgemm(weight, scale), getattr(torch.ops.quantized, OPERATOR).default
     return lambda states: operator(states.contiguous(), 1 / LARGEST_INPUT, LARGEST_INPUT + 1, kernel)
 
 

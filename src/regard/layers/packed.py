@@ -1,6 +1,6 @@
 """Faster products while a model only reads.
 
-oneDNN multiplies a few rows with a matrix two to four times as fast as torch's own product, if the matrix lies in the
+oneDNN multiplies a few rows with a matrix up to three times as fast as torch's own product, if the matrix lies in the
 order in which its kernel takes it: `python -m benchmarks products`. Putting it so costs about as much as reading it
 once, so it is done when the first rows come and forgotten at the end of the block. A weight changed before the block
 is seen, therefore, and one changed inside it is not.
@@ -81,9 +81,9 @@ class _Product:
         weight = self.weight
         if states.numel() > states.shape[-1]:  # for a single row the matrix is read as it lies, at full speed
             if self.ordered is None:
-                self.ordered = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+                self.ordered = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
             weight = self.ordered
-        return torch.ops.mkldnn._linear_pointwise(states, weight, self.bias, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, "none", [], "")
 
 
 class _Parts:
