@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"attention", "errors", "layers"},  # and never one another
     "data": {"data", "errors", "files", "settings"},
     "views": {"errors", "files", "views"},
-    "decoding": {"attention", "data", "decoding", "errors"},
+    "decoding": {"attention", "data", "decoding", "errors", "layers"},
     "training": {"data", "errors", "files", "settings", "training"},
     "tasks": {"attention", "data", "decoding", "errors", "files", "layers", "settings", "tasks", "training", "views"},
 }

@@ -135,7 +135,7 @@ class MultiHeadAttention(nn.Module):
         whole = stop - start == 3 * self.size
         projected = self.query_key_value(states) if whole else self.query_key_value.rows(states, start, stop)
         # [batch, length, parts, heads, head_size]: one view for all parts, of which a step makes so many
-        apart = projected.view(*projected.shape[:-1], -1, self.heads, self.size // self.heads)
+        apart = projected.view(*projected.shape[:-1], (stop - start) // self.size, self.heads, self.size // self.heads)
         return list(apart.permute(2, 0, 3, 1, 4).unbind(0))
 
     def _split(self, projected: Float[Tensor, "batch length size"]) -> Float[Tensor, "batch heads length head_size"]:

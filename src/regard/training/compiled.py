@@ -11,17 +11,17 @@ import torch
 from torch import nn
 
 from regard.errors import UsageError
-from regard.layers.blocks import CausalBlock, DecoderBlock, EncoderBlock
+from regard.training.shards import blocks
 
 COMPILERS = ("g++", "clang++", "c++")
 
 
 def compile_blocks(model: nn.Module, device: torch.device) -> None:
     """Lengths may change from batch to batch; nothing is compiled again for them."""
-    blocks = [module for module in model.modules() if isinstance(module, CausalBlock | DecoderBlock | EncoderBlock)]
-    if not blocks:
+    found = [block for block in blocks(model) if hasattr(block, "self_attention")]
+    if not found:
         raise UsageError(f"training.compile is for models of attention blocks, not for a {type(model).__name__}")
     if device.type == "cpu" and not any(map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))):
         raise UsageError(f"training.compile needs a C++ compiler: {', '.join(COMPILERS)}; none is installed")
-    for block in blocks:
+    for block in found:
         block.compile(dynamic=True)
