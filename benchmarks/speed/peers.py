@@ -3,6 +3,7 @@
 import copy
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,9 @@ from torch.nn import functional as F
 from regard.data.tokenizer import NO_TOKEN
 from regard.int8 import to_int8
 from regard.public.building import Checkpoint
+from regard.tasks.batches import Batch
+
+Step = Callable[[Batch], None]
 
 
 def read_back(folder: Path, table: Any, family: str) -> Any:
@@ -62,6 +66,29 @@ def save_spec(spec: Any, folder: str, quantization: str) -> None:
 def smoothed(logits: Tensor, said: Tensor, pad: int, smoothing: float) -> Tensor:
     """The loss of a translator of whole logits."""
     return F.cross_entropy(logits.flatten(0, 1), said.flatten(), ignore_index=pad, label_smoothing=smoothing)
+
+
+def training_step(model: Any, loss_of: Callable[[Batch], Tensor], optimizer: Any = None) -> Step:
+    """Loss, gradient, clipping, update: by torch's fused Adam where no optimiser is given."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True) if optimizer is None else optimizer
+
+    def step(batch: Batch) -> None:
+        optimizer.zero_grad()
+        loss_of(batch).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def over(batches: list[Batch], step: Step) -> Callable[[], None]:
+    """A round: a step with each batch."""
+
+    def work() -> None:
+        for batch in batches:
+            step(batch)
+
+    return work
 
 
 def joey_words(count: int) -> Any:

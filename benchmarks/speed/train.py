@@ -34,7 +34,7 @@ from regard.training.freed_memory import keep_freed_memory
 from regard.training.optimizers import make_optimizer
 from regard.training.settings import Training
 from speed.apart import Apart
-from speed.peers import eole_translator, joey_number, joey_words, read_back, smoothed
+from speed.peers import Step, eole_translator, joey_number, joey_words, over, read_back, smoothed, training_step
 from speed.rounds import ROUNDS, compare
 
 PAD, END = 0, 1
@@ -42,7 +42,6 @@ SIZE, LAYERS, HEADS, DROPOUT, SMOOTHING, VOCABULARY = 256, 3, 4, 0.1, 0.1, 8000
 BATCH_TOKENS, BATCHES, PROMISED, SHARE = 4096, 2, 1.15, 0.6
 SIDE = {"layers": LAYERS, "attention_heads": HEADS, "ffn_dim": 4 * SIZE}
 SQUARE, PRODUCTS = 1024, 20  # sides of the matrices whose product is the limit, and how many of them
-Step = Callable[[Batch], None]
 
 
 def measure(options: list[str]) -> dict[str, Any]:
@@ -71,14 +70,8 @@ def measure(options: list[str]) -> dict[str, Any]:
 
 def over_batches(make: Callable[[Path], Step], folder: Path) -> Callable[[], None]:
     """A side in its process: a step with each batch."""
-    batches = [Batch(*rows) for rows in torch.load(folder / "batches")]
-    step = make(folder)
-
-    def work() -> None:
-        for batch in batches:
-            step(batch)
-
-    return work
+    batches = [Batch(*rows) for rows in torch.load(folder / "batches", weights_only=True)]
+    return over(batches, make(folder))
 
 
 def product(kind: str) -> Callable[[], None]:
@@ -216,16 +209,11 @@ def our_step(folder: Path) -> Step:
 
 
 def step_of(model: Any) -> Step:
-    optimizer = make_optimizer(model, Training(optimizer="adam", learning_rate=1e-5))
-
-    def step(batch: Batch) -> None:
-        optimizer.zero_grad()
+    def loss_of(batch: Batch) -> Tensor:
         loss = sequence_loss(model, batch, PAD, SMOOTHING)
-        (loss.total / loss.count).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        return loss.total / loss.count
 
-    return step
+    return training_step(model, loss_of, make_optimizer(model, Training(optimizer="adam", learning_rate=1e-5)))
 
 
 def their_model(folder: Path) -> Any:
@@ -236,29 +224,16 @@ def their_model(folder: Path) -> Any:
 
 def marian_step(folder: Path) -> Step:
     model = their_model(folder).train()
-    return with_loss(model, lambda batch: loss_of_logits(marian_logits(model, batch), batch))
+    return training_step(model, lambda batch: loss_of_logits(marian_logits(model, batch), batch))
 
 
 def plain_step(folder: Path) -> Step:
     model = Plain(read_back(folder / "hf", transformer, "transformer")).train()
-    return with_loss(model, lambda batch: loss_of_logits(model(batch), batch))
+    return training_step(model, lambda batch: loss_of_logits(model(batch), batch))
 
 
 def loss_of_logits(logits: Tensor, batch: Batch) -> Tensor:
     return smoothed(logits, batch.said, PAD, SMOOTHING)
-
-
-def with_loss(model: Any, loss_of: Callable[[Batch], Tensor]) -> Step:
-    """With everything of torch that makes it fast: the fused Adam, too."""
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, fused=True)
-
-    def step(batch: Batch) -> None:
-        optimizer.zero_grad()
-        loss_of(batch).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    return step
 
 
 def x_step(_: Path) -> Step:
@@ -273,7 +248,7 @@ def x_step(_: Path) -> Step:
         target = torch.cat([batch.told[:, :1], batch.said], dim=1)
         return model(batch.source, target, mask=batch.source != PAD)
 
-    return with_loss(model, loss_of)
+    return training_step(model, loss_of)
 
 
 def joey_step(_: Path) -> Step:
@@ -303,7 +278,7 @@ def joey_step(_: Path) -> Step:
         )
         return total / int((batch.said != PAD).sum())
 
-    return with_loss(model, loss_of)
+    return training_step(model, loss_of)
 
 
 def eole_step(_: Path) -> Step:
@@ -328,7 +303,7 @@ def eole_step(_: Path) -> Step:
         states = model(batch.source, target, (batch.source != PAD).sum(1)).dec_out
         return loss_of_logits(model.generator(states), batch)
 
-    return with_loss(model, loss_of)
+    return training_step(model, loss_of)
 
 
 def limits(found: dict[str, Any], ours: Any, batches: list[Batch]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from regard.training.freed_memory import keep_freed_memory
 from regard.training.optimizers import make_optimizer
 from regard.training.run import Run
 from speed.apart import Apart
-from speed.peers import eole_translator, joey_number, joey_words, smoothed
+from speed.peers import eole_translator, joey_number, joey_words, over, smoothed, training_step
 from speed.rounds import ROUNDS, compare
 
 KINDS = ("random", "grouped")
@@ -45,7 +45,6 @@ CASES: dict[str, Case] = {
     "Luong, feeding": ("multi30k-luong", ["model.feeding=true"], "luong", True, "general", 1.5),
     "Bahdanau": ("multi30k-bahdanau", [], "bahdanau", True, "mlp", 1.5),
 }
-Step = Callable[[Batch], None]
 
 
 def measure(options: list[str]) -> dict[str, Any]:
@@ -74,16 +73,12 @@ def measure(options: list[str]) -> dict[str, Any]:
 def our_side(*given: Any) -> Callable[[], None]:
     model, task, batches = prepared(*given)
     keep_freed_memory()
-    optimizer = make_optimizer(model, task.training)
 
-    def step(batch: Batch) -> None:
-        optimizer.zero_grad()
+    def loss_of(batch: Batch) -> Tensor:
         loss = task.loss(model, batch)
-        (loss.total / loss.count).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        return loss.total / loss.count
 
-    return over(batches, step)
+    return over(batches, training_step(model, loss_of, make_optimizer(model, task.training)))
 
 
 def joey_side(case: Case, *given: Any) -> Callable[[], None]:
@@ -121,7 +116,7 @@ def joey_side(case: Case, *given: Any) -> Callable[[], None]:
         )
         return total / int((batch.said != 0).sum())
 
-    return over(batches, adam_step(model, loss_of))
+    return over(batches, training_step(model, loss_of))
 
 
 def eole_side(case: Case, *given: Any) -> Callable[[], None]:
@@ -148,27 +143,7 @@ def eole_side(case: Case, *given: Any) -> Callable[[], None]:
         states = model(batch.source, target, (batch.source != 0).sum(1)).dec_out
         return smoothed(model.generator(states), batch.said, 0, SMOOTHING)
 
-    return over(batches, adam_step(model, loss_of))
-
-
-def over(batches: list[Batch], step: Step) -> Callable[[], None]:
-    def work() -> None:
-        for batch in batches:
-            step(batch)
-
-    return work
-
-
-def adam_step(model: nn.Module, loss_of: Callable[[Batch], Tensor]) -> Step:
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=True)
-
-    def step(batch: Batch) -> None:
-        optimizer.zero_grad()
-        loss_of(batch).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-
-    return step
+    return over(batches, training_step(model, loss_of))
 
 
 def prepared(case: Case, kind: str, data: str | None, count: int) -> tuple[nn.Module, Translation, list[Batch]]:
