@@ -16,6 +16,11 @@ from regard.models import gpt2, transformer
 needs_kernel = pytest.mark.skipif(not module._available(), reason="this processor or torch has no such product")
 
 
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENOUGH", 0)
+
+
 @pytest.fixture
 def layer() -> nn.Linear:
     torch.manual_seed(0)
@@ -34,6 +39,17 @@ def test_products_are_the_same(layer: nn.Linear, number: int) -> None:
     with packed(layer), torch.inference_mode():
         assert "forward" in vars(layer)
         torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))
+
+
+@needs_kernel
+def test_a_matrix_is_put_in_order_once_enough_rows_have_come(layer: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENOUGH", 30)
+    states = shapes()[0]  # 21 rows
+    with packed(layer), torch.inference_mode():
+        faster = vars(layer)["forward"]
+        for come, ordered in ((states[:1, :1], False), (states, False), (states, True)):
+            torch.testing.assert_close(layer(come), F.linear(come, layer.weight, layer.bias))
+            assert (faster.ordered is not None) == ordered
 
 
 def test_the_block_leaves_nothing_behind(layer: nn.Linear) -> None:

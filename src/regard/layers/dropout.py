@@ -49,8 +49,10 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, states: Tensor) -> Tensor:
+        if not self.training:
+            return states
         dropped = min(round(self.p * STEPS), STEPS - 1)
-        if not self.training or dropped == 0:
+        if dropped == 0:
             return states
         if states.device.type != "cpu":
             return F.dropout(states, self.p)

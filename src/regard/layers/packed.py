@@ -1,9 +1,9 @@
 """Faster products while a model only reads.
 
 oneDNN multiplies a few rows with a matrix up to three times as fast as torch's own product, if the matrix lies in the
-order in which its kernel takes it: `python -m benchmarks products`. Putting it so costs about as much as reading it
-once, so it is done when the first rows come and forgotten at the end of the block. A weight changed before the block
-is seen, therefore, and one changed inside it is not.
+order in which its kernel takes it: `python -m benchmarks products`. Putting it so costs as much as a product with
+many rows, so it is done once enough of them have come, and forgotten at the end of the block. A weight changed before
+the block is seen, therefore, and one changed inside it is not.
 
 The operators are those that torch's compiler calls; they are named in this file and nowhere else. Where they are
 missing (other processors, GPUs) and where gradients are wanted, everything stays as it is.
@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 FEWEST = 2**18  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
+ENOUGH = 64  # rows that come in company before a matrix is put in order: a short prompt alone is faster without
 ROWS = 32  # the order of a matrix is the same for any number of rows but one
 Linear = Callable[[Tensor], Tensor]
 
@@ -73,6 +74,7 @@ class _Product:
 
     def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None, plain: Linear):
         self.weight, self.bias, self.plain = weight, bias, plain
+        self.seen = 0
         self.ordered: Tensor | None = None
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
@@ -81,6 +83,9 @@ class _Product:
         weight = self.weight
         if states.numel() > states.shape[-1]:  # for a single row the matrix is read as it lies, at full speed
             if self.ordered is None:
+                self.seen += states.numel() // states.shape[-1]
+                if self.seen < ENOUGH:
+                    return self.plain(states)
                 self.ordered = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
             weight = self.ordered
         return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, "none", [], "")
