@@ -11,7 +11,8 @@ import pytest
 import yaml
 from jaxtyping import config as shape_checks
 
-from regard.cli import main, short_names
+from regard.cli import main
+from regard.cli.evaluate import short_names
 from regard.recipes import load_recipe, runner
 
 LINES = ["the red car is in front of the house .", "", "she reads a Book , zyzzyva ."]

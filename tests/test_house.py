@@ -38,7 +38,7 @@ PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "mar
 
 
 def part_of(path: Path) -> str:
-    """`src/regard/data/corpus/grammar.py` belongs to `data`, `src/regard/cli.py` to `cli`."""
+    """`src/regard/data/corpus/grammar.py` belongs to `data`, `src/regard/cli/train.py` to `cli`."""
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 

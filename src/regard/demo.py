@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from regard.cli import finish_training
+from regard.cli.train import finish_training
 from regard.errors import UsageError
 from regard.files import write_text
 from regard.loading import load

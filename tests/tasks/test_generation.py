@@ -214,7 +214,7 @@ def test_a_file_of_prompts_is_gone_on_from_line_by_line(saved: str, monkeypatch:
     path = str(Path(saved).parent / "prompts.txt")
     whole = told(saved, "--file", path, "--sample", "--seed", "2", "--json")
     assert [json.loads(line)["prompt"] for line in whole.splitlines()] == ["the cat", "", "A dog"]
-    monkeypatch.setattr("regard.cli.PROMPTS_AT_ONCE", 1)
+    monkeypatch.setattr("regard.cli.generate.PROMPTS_AT_ONCE", 1)
     apart = told(saved, "--file", path, "--sample", "--seed", "2", "--json")
     assert [json.loads(line)["text"] for line in apart.splitlines()] == [
         json.loads(line)["text"] for line in whole.splitlines()

@@ -1,0 +1,43 @@
+"""What a verb reads: lines, texts of tables, sentences; and in which pieces."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from regard.cli.options import complain
+
+LINES_AT_ONCE = 4096  # read together; changes speed, never results
+TEXTS_AT_ONCE = 256
+Item = TypeVar("Item")
+
+
+def in_pieces(items: Iterable[Item], at_once: int, typed: bool = False) -> Iterator[list[tuple[int, Item]]]:
+    """Items with their numbers. Someone who types wants an answer to each; a file is quicker in larger pieces."""
+    numbered = enumerate(items)
+    while piece := list(islice(numbered, 1 if typed and sys.stdin.isatty() else at_once)):
+        yield piece
+        sys.stdout.flush()  # what is said of this piece is seen before the next is worked on
+
+
+def lines(file: str | None, longest: int | None = None) -> Iterator[str]:
+    """Of a file or standard input; one that is too long is said and left empty."""
+    from regard.data.parallel import MAX_LINE_CHARACTERS, read_lines
+
+    for number, line in enumerate(read_lines(file or "/dev/stdin", longest or MAX_LINE_CHARACTERS), 1):
+        if line is None:
+            complain(f"line {number} of the input is too long and was left empty")
+        yield line or ""
+
+
+def documents(file: str | None, text_column: str, second_column: str | None = None, pairs: bool = False) -> Any:
+    """The texts to read, streamed, or the pairs."""
+    from regard.data.frames import as_pair
+    from regard.data.labelled import FORMS, LONGEST_TEXT, read_text_pairs, read_texts
+
+    if file is not None and file.lower().removesuffix(".gz").endswith(FORMS):
+        if second_column is not None:
+            return read_text_pairs(file, text_column, second_column)
+        return read_texts(file, text_column)
+    texts = lines(file, LONGEST_TEXT)
+    return map(as_pair, texts) if pairs else texts
