@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "bandit-snail"
 
@@ -37,13 +38,8 @@ def main() -> None:
 def measured(pulls: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train for games of one length to the end, and play against the others."""
     folder = Path(arguments.out) / f"pulls-{pulls}"
-    if folder.exists():
-        run, outcome = runner.resume(folder)
-    else:
-        own = [f"data.pulls={pulls}", f"training.minutes={arguments.minutes}", *arguments.overrides]
-        run, outcome = runner.train(load_recipe(RECIPE, own), folder)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    own = [f"data.pulls={pulls}", f"training.minutes={arguments.minutes}", *arguments.overrides]
+    run, outcome = trained(folder, RECIPE, own, None)
     return {
         "config": run.config(),
         "parameters": sum(each.numel() for each in regard.load(run.folder).model.parameters()),

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from regard.training.loop import Outcome
 from regard.training.run import Run
 from regard.views.memory import memory_figure
 from result_files import write_result
+from trainings import trained
 
 PICTURE = Path(__file__).parent.parent / "docs" / "images" / "ntm-copy.svg"
 WITHOUT_END = ["training.steps=1000000", "training.schedule=constant"]  # until the minutes are over
@@ -42,7 +43,7 @@ def main() -> None:
     rows: dict[str, Any] = {}
     for name in arguments.models:
         folder = Path(arguments.out) / name
-        run, outcome = trained(folder, [*MODELS[name], *budget, *arguments.overrides])
+        run, outcome = trained(folder, "copy-ntm", [*MODELS[name], *budget, *arguments.overrides], None)
         rows[name] = measured(run, outcome)
         print(name, {known["length"]: known["wrong_bits"] for known in rows[name]["test"]["lengths"]}, flush=True)
     if "ntm" in rows:
@@ -50,16 +51,6 @@ def main() -> None:
         memory_figure(solver.look("copy:20"), PICTURE, title="copy of 20 vectors")
     command = " ".join(["python benchmarks/copy_ntm.py", f"--minutes {arguments.minutes:g}", *arguments.overrides])
     print(f"wrote {write_result('copy-ntm', command, {'minutes': arguments.minutes, 'models': rows})}")
-
-
-def trained(folder: Path, overrides: list[str]) -> tuple[Run, Outcome]:
-    if folder.exists():
-        run, outcome = runner.resume(folder)
-    else:
-        run, outcome = runner.train(load_recipe("copy-ntm", overrides), folder)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
-    return run, outcome
 
 
 def measured(run: Run, outcome: Outcome) -> dict[str, Any]:

@@ -23,12 +23,13 @@ from PIL import Image
 import regard
 from regard.data.captions import CaptionedImage, readable_pictures
 from regard.data.named import data_folder, named_captions
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from regard.tasks.caption import encoding
 from regard.tasks.caption_baselines import best_constant, neighbour_captions
 from regard.tasks.caption_scores import caption_scores
 from regard.views.caption import caption_page
 from result_files import FOLDER, write_result
+from trainings import trained
 
 NAME = "flickr8k-captions"
 ENCODER = "flickr8k-regions"
@@ -43,15 +44,10 @@ AT_ONCE = 64
 SHOWN = 30
 
 
-def trained(recipe: str, out: Path, data: str | None, overrides: list[str]) -> tuple[Any, Any]:
+def finished_run(recipe: str, out: Path, data: str | None, overrides: list[str]) -> tuple[Any, Any]:
     """The finished run of a recipe, and how it ended."""
     folder = out / recipe
-    if folder.exists():
-        run, outcome = runner.resume(folder, data)
-    else:
-        run, outcome = runner.train(load_recipe(recipe, overrides), folder, data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    run, outcome = trained(folder, recipe, overrides, data)
     print(f"{recipe}: {outcome.progress.step} steps in {outcome.progress.seconds:.0f} s", flush=True)
     return run, outcome
 
@@ -105,7 +101,7 @@ def measure_baselines(encoder: Path, data: str | None) -> dict[str, Any]:
 
 def measure(name: str, out: Path, data: str | None) -> dict[str, Any]:
     overrides = [f"start={out / ENCODER}", f"data.cache={out / 'flickr8k-cache'}"]
-    run, outcome = trained(RUNS[name], out, data, overrides)
+    run, outcome = finished_run(RUNS[name], out, data, overrides)
     captioner = regard.load(run.folder)
     found = runner.evaluate(run.folder, "test", data=data, num_beams=5)
     decoder = (known for part, known in captioner.model.named_parameters() if not part.startswith("encoder"))
@@ -156,7 +152,7 @@ def main() -> None:
         write_result(NAME, "python benchmarks/flickr8k_captions.py", {"encoder": encoder, "runs": ordered})
 
     if not arguments.table:
-        run, outcome = trained(ENCODER, arguments.out, arguments.data, [])
+        run, outcome = finished_run(ENCODER, arguments.out, arguments.data, [])
         if not encoder:
             encoder |= {
                 "train_seconds": round(outcome.progress.seconds, 1),

@@ -15,6 +15,7 @@ from typing import Any
 import regard
 from regard.recipes import load_recipe, runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "imdb-han"
 POOLINGS = ("attention", "average", "max")
@@ -45,13 +46,8 @@ def main() -> None:
 def train(pooling: str, seed: int, arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The run of one network, trained to its end."""
     folder = Path(arguments.out) / f"{pooling}-{seed}"
-    if folder.exists():
-        run, outcome = runner.resume(folder, arguments.data)
-    else:
-        own = [f"model.pooling={pooling}", f"training.seed={seed}", f"training.minutes={arguments.minutes}"]
-        run, outcome = runner.train(load_recipe(RECIPE, [*arguments.overrides, *own]), folder, arguments.data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    own = [f"model.pooling={pooling}", f"training.seed={seed}", f"training.minutes={arguments.minutes}"]
+    run, outcome = trained(folder, RECIPE, [*arguments.overrides, *own], arguments.data)
     progress = outcome.progress
     print(f"{pooling}, seed {seed}: {progress.step} steps in {progress.seconds:.0f} s", flush=True)
     return run, outcome

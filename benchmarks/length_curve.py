@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from regard.tasks.metrics import LengthBucket
 from regard.views.curve import length_curve
 from result_files import FOLDER, write_result
+from trainings import trained
 
 RECIPES = ("multi30k-rnn", "multi30k-bahdanau", "multi30k-transformer")
 NAME = "length-curve"
@@ -50,12 +51,7 @@ def measure(arguments: argparse.Namespace) -> None:
 
 def measured(recipe: str, overrides: list[str], folder: Path, data: str | None) -> dict[str, Any]:
     """Train what is not trained yet, then score the joined test split."""
-    if folder.exists():
-        run, outcome = runner.resume(folder, data)
-    else:
-        run, outcome = runner.train(load_recipe(recipe, overrides), folder, data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    run, outcome = trained(folder, recipe, overrides, data)
     return {
         "config": run.config(),
         "parameters": sum(each.numel() for each in regard.load(folder).model.parameters()),

@@ -17,10 +17,11 @@ import regard
 from regard.data.links import read_links
 from regard.data.named import data_folder
 from regard.data.parallel import read_lines
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from regard.tasks.alignment import alignment_scores
 from regard.tasks.replay import cross_attentions
 from result_files import FOLDER, write_result
+from trainings import trained
 
 NAME = "multi30k-attention"
 LONGEST = 60  # words of a hand-aligned sentence; longer ones are left out of the alignment error
@@ -63,12 +64,7 @@ def _turn(links: frozenset[tuple[int, int]]) -> frozenset[tuple[int, int]]:
 def measure(name: str, out: Path, data: str | None) -> dict[str, Any]:
     recipe, overrides = RUNS[name]
     folder = out / name.replace(" ", "-")
-    if folder.exists():
-        run, outcome = runner.resume(folder, data)
-    else:
-        run, outcome = runner.train(load_recipe(recipe, overrides), folder, data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    run, outcome = trained(folder, recipe, overrides, data)
     translator = regard.load(run.folder)
     test = runner.evaluate(run.folder, "test", data=data).as_dict()
     rows = run.read_metrics()

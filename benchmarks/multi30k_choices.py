@@ -9,8 +9,9 @@ Likelihoods of different vocabularies are per token and cannot be compared; gree
 import argparse
 from pathlib import Path
 
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import write_result
+from trainings import trained
 
 CHOICES = {
     "the recipe": [],
@@ -36,13 +37,7 @@ def main() -> None:
     rows = {}
     for name, overrides in CHOICES.items():
         folder = Path(arguments.out) / name.replace(" ", "-").replace("/", "-")
-        if folder.exists():
-            run, outcome = runner.resume(folder, arguments.data)
-        else:
-            recipe = load_recipe("multi30k-transformer", [*short, *overrides])
-            run, outcome = runner.train(recipe, folder, arguments.data)
-        if outcome.reason == "stopped":
-            raise SystemExit("stopped; the same command goes on")
+        run, outcome = trained(folder, "multi30k-transformer", [*short, *overrides], arguments.data)
         scores = runner.evaluate(run.folder, "valid", data=arguments.data, num_beams=1)
         rows[name] = {
             "overrides": overrides,

@@ -8,12 +8,12 @@ the end; everything was chosen on the validation split.
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import regard
 from regard.recipes import load_recipe, runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "multi30k-transformer"
 
@@ -24,12 +24,7 @@ def main() -> None:
     parser.add_argument("--out", default=f"runs/{RECIPE}")
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_args()
-    if Path(arguments.out).exists():
-        run, outcome = runner.resume(arguments.out, arguments.data)
-    else:
-        run, outcome = runner.train(load_recipe(RECIPE, arguments.overrides), arguments.out, arguments.data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    run, outcome = trained(arguments.out, RECIPE, arguments.overrides, arguments.data)
     decoding = load_recipe(RECIPE, arguments.overrides).decoding_settings()
 
     def score(split: str, num_beams: int) -> dict[str, Any]:

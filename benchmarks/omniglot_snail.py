@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import FOLDER, write_result
+from trainings import trained
 
 RECIPE = "omniglot-snail"
 # Some 320 to 400 pictures a step: 32 episodes of 10, 8 of 50, 8 of 40, and 3 of 120. Where examples are many, five
@@ -59,13 +60,8 @@ def earlier() -> dict[str, Any]:
 def measured(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Train one task to its end and score it."""
     folder = Path(arguments.out) / name
-    if folder.exists():
-        run, outcome = runner.resume(folder, arguments.data)
-    else:
-        own = [*TASKS[name], f"training.minutes={arguments.minutes}", *arguments.overrides]
-        run, outcome = runner.train(load_recipe(RECIPE, own), folder, arguments.data)
-    if outcome.reason == "stopped":
-        raise SystemExit("stopped; the same command goes on")
+    own = [*TASKS[name], f"training.minutes={arguments.minutes}", *arguments.overrides]
+    run, outcome = trained(folder, RECIPE, own, arguments.data)
     matcher = regard.load(run.folder)
     evaluate = partial(runner.evaluate, run.folder, data=arguments.data)
     return {

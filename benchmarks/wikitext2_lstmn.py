@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import regard
-from regard.recipes import load_recipe, runner
+from regard.recipes import runner
 from result_files import write_result
+from trainings import trained
 
 RECIPE = "wikitext2-lstmn"
 MODELS = {"lstmn": [], "lstm": ["model.intra_attention=false"]}
@@ -31,13 +32,7 @@ def main() -> None:
     rows: dict[str, Any] = {}
     for name, changes in MODELS.items():
         folder = Path(arguments.out) / name
-        if folder.exists():
-            run, outcome = runner.resume(folder, arguments.data)
-        else:
-            recipe = load_recipe(RECIPE, [*arguments.overrides, *changes])
-            run, outcome = runner.train(recipe, folder, arguments.data)
-        if outcome.reason == "stopped":
-            raise SystemExit("stopped; the same command goes on")
+        run, outcome = trained(folder, RECIPE, [*arguments.overrides, *changes], arguments.data)
         model = regard.load(run.folder).model
         rows[name] = {
             "config": run.config(),
