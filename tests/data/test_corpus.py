@@ -13,7 +13,8 @@ import pytest
 from regard.data.corpus import corpus
 from regard.data.corpus.everyday import EXCLAMATIONS, GREETINGS, INQUIRIES, PARTINGS
 from regard.data.corpus.grammar import sentence
-from regard.data.corpus.lexicon import NATURE, NOUNS
+from regard.data.corpus.lexicon import NATURE
+from regard.data.corpus.nouns import NOUNS
 from regard.data.corpus.phrase import Phrase, join, polish, weave, word
 from regard.data.corpus.spanish import agree, conjugate, gerund, imperative, participle, plural
 from regard.data.pairs import Pair

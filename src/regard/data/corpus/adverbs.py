@@ -5,8 +5,9 @@ The choice of a time word follows the tense, so "yesterday" never meets a future
 
 from random import Random
 
-from regard.data.corpus.lexicon import NOUNS, NUMBERS
+from regard.data.corpus.lexicon import NUMBERS
 from regard.data.corpus.nominals import AFTER_PREPOSITION, Nominal, name, noun_phrase, pick, relative
+from regard.data.corpus.nouns import NOUNS
 from regard.data.corpus.phrase import EMPTY, Phrase, join, word, words
 from regard.data.corpus.spanish import EL, NOSOTROS, YO
 

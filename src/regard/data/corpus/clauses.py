@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from random import Random
 
 from regard.data.corpus import english
-from regard.data.corpus.lexicon import Verb
 from regard.data.corpus.nominals import REFLEXIVE_CLITICS, Nominal
 from regard.data.corpus.phrase import EMPTY, Phrase, weave, word
 from regard.data.corpus.spanish import EL, YO, conjugate, gerund
+from regard.data.corpus.verbs import Verb
 
 STATEMENT = (
     "subject helper not often modal going to main object toward dative rest",

@@ -5,23 +5,7 @@ from random import Random
 from regard.data.corpus import english
 from regard.data.corpus.clauses import Manner, choose, copula, group, personal, tell
 from regard.data.corpus.descriptions import feeling, having, mood, nature, state, weather
-from regard.data.corpus.lexicon import (
-    ACTIVITIES,
-    ARRIVE,
-    BY_NAME,
-    COLORS,
-    LEFT_UNDONE,
-    LIVE,
-    MEALS,
-    MOODS,
-    NATURE,
-    NOUNS,
-    OBSTACLES,
-    SAY,
-    THINK,
-    TRANSITIVE,
-    Verb,
-)
+from regard.data.corpus.lexicon import COLORS, LEFT_UNDONE, MOODS, NATURE, OBSTACLES
 from regard.data.corpus.nominals import (
     PRONOUNS,
     Nominal,
@@ -36,8 +20,10 @@ from regard.data.corpus.nominals import (
     subject,
     thing,
 )
+from regard.data.corpus.nouns import NOUNS
 from regard.data.corpus.phrase import Phrase, join, word, words
 from regard.data.corpus.statements import action, activity, journey, living
+from regard.data.corpus.verbs import ACTIVITIES, ARRIVE, BY_NAME, LIVE, MEALS, SAY, THINK, TRANSITIVE, Verb
 
 COMMA = word(",", ",")
 # What one can tell a thing by: the hat that i bought.

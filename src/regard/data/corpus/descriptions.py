@@ -4,19 +4,7 @@ from random import Random
 
 from regard.data.corpus.adverbs import clock, hour, landmark, spot, the, weekday
 from regard.data.corpus.clauses import Manner, choose, copula, marked, tell
-from regard.data.corpus.lexicon import (
-    ACTIVITIES,
-    BIG_NUMBERS,
-    FEELINGS,
-    GROUPS,
-    HAVING,
-    NATURE,
-    NOUNS,
-    NUMBERS,
-    PLACES,
-    STATE,
-    TRANSITIVE,
-)
+from regard.data.corpus.lexicon import BIG_NUMBERS, FEELINGS, HAVING, NATURE, NUMBERS, PLACES, STATE
 from regard.data.corpus.nominals import (
     AFTER_PREPOSITION,
     Nominal,
@@ -32,8 +20,10 @@ from regard.data.corpus.nominals import (
     thing,
     whose,
 )
+from regard.data.corpus.nouns import GROUPS, NOUNS
 from regard.data.corpus.phrase import EMPTY, Phrase, join, weave, word, words
 from regard.data.corpus.spanish import EL, ELLOS, NOSOTROS, TU, YO, agree, conjugate
+from regard.data.corpus.verbs import ACTIVITIES, TRANSITIVE
 
 STEADY = "present present past"
 

@@ -8,7 +8,7 @@ from random import Random
 
 from regard.data.corpus import compounds, descriptions, questions, statements
 from regard.data.corpus.everyday import EXCLAMATIONS, GREETINGS, INQUIRIES, PARTINGS
-from regard.data.corpus.lexicon import NOUNS
+from regard.data.corpus.nouns import NOUNS
 from regard.data.corpus.phrase import EMPTY, Phrase, join, polish, weave, word
 
 Rule = Callable[[Random], Phrase]

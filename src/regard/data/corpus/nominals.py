@@ -7,20 +7,8 @@ behind it. Subject pronouns vanish in Spanish; object pronouns become clitics, w
 from dataclasses import dataclass, replace
 from random import Random
 
-from regard.data.corpus.lexicon import (
-    BEFORE,
-    COLORS,
-    GROUPS,
-    LONE,
-    NATURE,
-    NOUNS,
-    NUMBERS,
-    OWNED,
-    PLACES,
-    TONIC,
-    Adjective,
-    Noun,
-)
+from regard.data.corpus.lexicon import BEFORE, COLORS, NATURE, NUMBERS, PLACES, Adjective
+from regard.data.corpus.nouns import GROUPS, LONE, NOUNS, OWNED, TONIC, Noun
 from regard.data.corpus.phrase import EMPTY, Phrase, join, weave, word, words
 from regard.data.corpus.spanish import EL, ELLOS, NOSOTROS, TU, YO, agree
 

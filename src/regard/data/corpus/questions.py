@@ -6,21 +6,7 @@ from random import Random
 from regard.data.corpus.adverbs import maybe, when
 from regard.data.corpus.clauses import COPULAR_QUESTION, Manner, copula, group, personal, tell
 from regard.data.corpus.descriptions import existence, matter, pleasing
-from regard.data.corpus.lexicon import (
-    ACTIVITIES,
-    BY_NAME,
-    FEELINGS,
-    HAVING,
-    LIVE,
-    LONE,
-    MASS,
-    MOTION,
-    NATURE,
-    STATE,
-    TRANSITIVE,
-    WHERE,
-    Verb,
-)
+from regard.data.corpus.lexicon import FEELINGS, HAVING, NATURE, STATE, WHERE
 from regard.data.corpus.nominals import (
     Nominal,
     any_place,
@@ -32,9 +18,11 @@ from regard.data.corpus.nominals import (
     subject,
     thing,
 )
+from regard.data.corpus.nouns import LONE, MASS
 from regard.data.corpus.phrase import EMPTY, Phrase, join, weave, word
 from regard.data.corpus.spanish import agree, conjugate, imperative
 from regard.data.corpus.statements import manner_for
+from regard.data.corpus.verbs import ACTIVITIES, BY_NAME, LIVE, MOTION, TRANSITIVE, Verb
 
 ASKED = "present present present present past past past past future progressive modal"
 COMMON = ("comer", "beber", "comprar", "leer", "escribir", "buscar", "necesitar", "querer", "estudiar", "vender")

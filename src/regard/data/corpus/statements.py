@@ -6,24 +6,7 @@ from random import Random
 from regard.data.corpus import english, spanish
 from regard.data.corpus.adverbs import OFTEN, clock, company, landmark, maybe, when
 from regard.data.corpus.clauses import Manner, attach, be, choose, group, personal, tell
-from regard.data.corpus.lexicon import (
-    ACTIVITIES,
-    ARRIVE,
-    BY_NAME,
-    COME,
-    DATIVE,
-    LIVE,
-    MEALS,
-    MOTION,
-    NATURE,
-    ONGOING,
-    PLACES,
-    REFLEXIVE,
-    SPORT,
-    TRANSITIVE,
-    WHERE,
-    Verb,
-)
+from regard.data.corpus.lexicon import NATURE, ONGOING, PLACES, WHERE
 from regard.data.corpus.nominals import (
     DATIVE_CLITICS,
     PEOPLE_CLITICS,
@@ -43,6 +26,20 @@ from regard.data.corpus.nominals import (
 )
 from regard.data.corpus.phrase import EMPTY, Phrase, join, word, words
 from regard.data.corpus.spanish import agree, conjugate
+from regard.data.corpus.verbs import (
+    ACTIVITIES,
+    ARRIVE,
+    BY_NAME,
+    COME,
+    DATIVE,
+    LIVE,
+    MEALS,
+    MOTION,
+    REFLEXIVE,
+    SPORT,
+    TRANSITIVE,
+    Verb,
+)
 
 UNFOLDING = "present present present present past past past past future progressive modal"
 MODAL = ("can", "want", "need", "have")
