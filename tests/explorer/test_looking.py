@@ -401,7 +401,7 @@ def test_maps_through_all_layers_are_those_of_inspect(client: TestClient, loaded
 def test_the_lens_is_that_of_inspect(client: TestClient, loaded: dict[str, Any]) -> None:
     filler = loaded["filler"]
     seen = Looking(client, model="filler", text=TEXT).ask("lens")
-    found = logit_lens(filler.model, torch.from_numpy(filler._row(TEXT))[None], top=3)
+    found = logit_lens(filler.model, torch.from_numpy(filler.rows([TEXT])[0])[None], top=3)
     np.testing.assert_allclose(seen["probabilities"], found.probabilities, rtol=1e-4, atol=1e-6)
 
 

@@ -76,7 +76,7 @@ def test_guesses_are_the_best_words_in_order(filler: MaskFiller) -> None:
     texts = ["[MASK] likes its [MASK] .", "the [MASK] stays"]
     found = filler.fill(texts, top=3)
     assert [len(result.guesses) for result in found] == [2, 1]
-    tokens = torch.from_numpy(filler._row(texts[0]))[None]
+    tokens = torch.from_numpy(filler.rows([texts[0]])[0])[None]
     gaps = tokens[0] == filler.tokenizer.mask
     chances = filler.model(tokens)[0, gaps].softmax(-1)
     for guesses, row in zip(found[0].guesses, chances, strict=True):
@@ -104,7 +104,7 @@ def test_an_embedding_is_the_mean_or_the_first_of_the_states_in_any_company(fill
     texts = ["the cat", "the dog sat on the log .", "", "bird " * 60]
     mean, first = filler.embed(texts), filler.embed(texts, pooling="cls")
     for row, text in enumerate(texts):
-        tokens = torch.from_numpy(filler._row(text, cut=True))[None]
+        tokens = torch.from_numpy(filler.rows([text], cut=True)[0])[None]
         states, _ = filler.model.encoder(tokens)
         np.testing.assert_allclose(mean[row], states[0].mean(0).detach(), atol=1e-5)
         np.testing.assert_allclose(first[row], states[0, 0].detach(), atol=1e-5)

@@ -198,7 +198,7 @@ class Read(Subject):
 
     def __init__(self, loaded: TextEmbedder, given: Input):
         super().__init__(loaded, given)
-        self.tokens = [int(token) for token in loaded._row(given.both)]
+        self.tokens = [int(token) for token in loaded.rows([given.both])[0]]
         self.batch = torch.tensor([self.tokens], device=self.device)
         if isinstance(loaded, MaskFiller):
             self.inputs, self.example = (self.batch,), given.text.replace(MASK, "") if given.second is None else None

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ class TextEmbedder:
         pool = POOLINGS.get(pooling or self.model.config.pooling)
         if pool is None:
             raise UsageError(f"there is no pooling called {pooling!r}: choose one of {', '.join(POOLINGS)}")
-        rows = [self._row(text, cut=True) for text in texts]
+        rows = self.rows(texts, cut=True)
         found = np.zeros((len(texts), self.model.config.size), dtype=np.float32)
         with evaluating(self.model), packed(self.model), torch.inference_mode():
             for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
@@ -120,7 +121,7 @@ class TextEmbedder:
 
     def look(self, text: Text, *, layers: Any = None, heads: Any = None) -> tuple[AttentionMap, ...]:
         """What each token of a text, or of a pair of texts, looks at: one map per layer."""
-        row = self._row(text)
+        (row,) = self.rows([text])
         if len(row) <= 2:
             raise UsageError("there is nothing to look at in an empty text")
         with evaluating(self.model), torch.inference_mode(), record(self.model, layers=layers, heads=heads) as tape:
@@ -150,11 +151,14 @@ class TextEmbedder:
             heatmap(last, path=output)
         return f"wrote {Path(output)}"
 
-    def _row(self, text: Text, cut: bool = False) -> NDArray[np.int64]:
+    def rows(self, texts: Sequence[Text], cut: bool = False) -> list[NDArray[np.int64]]:
         """[CLS] text [SEP], or a pair, with a gap for every [MASK]; too long a row is cut or else refused."""
-        texts = (text,) if isinstance(text, str) else text
+        apart = [(text,) if isinstance(text, str) else text for text in texts]
         spelling = MASK if self.tokenizer.mask >= 0 else None
-        parts = list(encode_around(self.tokenizer, texts, spelling, self.tokenizer.mask))
+        encoded = encode_around(self.tokenizer, chain.from_iterable(apart), spelling, self.tokenizer.mask)
+        return [self._framed([next(encoded) for _ in text], cut) for text in apart]
+
+    def _framed(self, parts: list[list[int]], cut: bool) -> NDArray[np.int64]:
         row, was_cut = Frame(self.tokenizer, self.max_length).fit(parts)
         if was_cut and not cut:
             count, room = sum(map(len, parts)), len(row.tokens) - len(parts) - 1
@@ -182,7 +186,7 @@ class MaskFiller(TextEmbedder):
         texts = [texts] if isinstance(texts, str) else list(texts)
         if top < 1:
             raise UsageError(f"top is {top} but must be at least 1")
-        rows = [self._row(text) for text in texts]
+        rows = self.rows(texts)
         for text, row in zip(texts, rows, strict=True):
             if not (row == self.tokenizer.mask).any():
                 shown = text if len(text) <= 60 else text[:57] + "..."
