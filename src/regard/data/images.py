@@ -109,6 +109,16 @@ class Preprocessing:
             image = image.crop((left, top, left + self.crop[1], top + self.crop[0]))
         return np.asarray(image).reshape(*self.shape, self.channels).transpose(2, 0, 1)
 
+    def read(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
+        """The same; one that cannot be read is an error, or None when `unreadable` is there to hear of it."""
+        try:
+            return self.pixels(picture)
+        except RegardError as error:
+            if unreadable is None:
+                raise
+            unreadable(error)
+            return None
+
     def _is_ready(self, picture: Picture) -> TypeGuard[NDArray[np.uint8]]:
         """Sets of many small grey pictures come as they must be."""
         if not isinstance(picture, np.ndarray) or picture.dtype != np.uint8 or self.channels != 1:

@@ -3,7 +3,8 @@
 The names are those Hugging Face users know.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from regard.errors import UsageError
 
@@ -38,6 +39,10 @@ class Decoding:
             raise UsageError(f"decoding.batch_tokens is {self.batch_tokens} but must be at least 1")
         if self.max_new_tokens is not None and self.max_new_tokens < 1:
             raise UsageError(f"decoding.max_new_tokens is {self.max_new_tokens} but must be at least 1")
+
+    def asked(self, **given: Any) -> "Decoding":
+        """These settings but for what is given; None is as it was."""
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def limit(self, source_tokens: int) -> int:
         """The most tokens a translation of so many source tokens may have, the end included."""

@@ -73,9 +73,9 @@ def beam_tree(
         raise UsageError(
             f"a {type(loaded).__name__} makes no beam search: give a translator, a language model or a captioner"
         )
-    given = {"num_beams": num_beams, "length_penalty": length_penalty, "max_new_tokens": max_new_tokens}
-    greedy = replace(loaded.decoding, do_sample=False)
-    settings = replace(greedy, **{key: value for key, value in given.items() if value is not None})  # type: ignore[arg-type]
+    settings = loaded.decoding.asked(
+        do_sample=False, num_beams=num_beams, length_penalty=length_penalty, max_new_tokens=max_new_tokens
+    )
     decoder, source, limit = _asked(loaded, example, settings)
     with evaluating(loaded.model):
         tree = search_tree(

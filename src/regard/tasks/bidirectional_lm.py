@@ -27,7 +27,7 @@ from regard.data.parts import Divisible
 from regard.data.plain_sentences import plain_sentences
 from regard.data.spelt import NO_WORD, Speller
 from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError, UsageError
+from regard.errors import RegardError, UsageError, listed
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.tasks.language_model import TextData, safe_exp
 from regard.training import checkpoints
@@ -128,9 +128,7 @@ class BidirectionalLanguageModelling:
         return self.checkpoint_files
 
     def lines(self, batch: Batch) -> str:
-        shown = ", ".join(str(item + 1) for item in batch.items[:8])
-        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
-        return f"the training sentences {shown}{more}"
+        return f"the training sentences {listed([item + 1 for item in batch.items], 8)}"
 
 
 @dataclass(frozen=True)

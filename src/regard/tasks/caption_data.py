@@ -12,8 +12,7 @@ from regard.data.captions import CaptionedImage, read_captions
 from regard.data.images import Preprocessing
 from regard.data.named import data_folder, named_captions
 from regard.errors import UsageError
-
-SPLITS = ("train", "valid", "test")
+from regard.tasks.data_section import own_part
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,9 @@ class PictureData:
         self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None
     ) -> Iterable[CaptionedImage]:
         """The captioned pictures of a split."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        own = getattr(self, split)
+        own = own_part(self, split, "a table")
         if self.name is not None:
-            if own:
-                raise UsageError(f"the data section names both the data set {self.name!r} and a table for {split}")
             return named_captions(self.name, data_folder(folder), split, **self.options)
-        if not own:
-            raise UsageError(f"the data section has no table for the {split} split: give data.{split} or data.name")
         return read_captions(
             own,
             images=self.images,

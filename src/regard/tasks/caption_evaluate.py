@@ -1,7 +1,7 @@
 """How good is a captioner? Its captions against those of people, and how likely it finds theirs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -48,8 +48,7 @@ def evaluate_captioner(
     finished: Callable[[int], None] | None = None,
 ) -> CaptionEvaluation:
     """Caption every picture that can be read, and compare with what people said of it."""
-    given: dict[str, Any] = {"num_beams": num_beams, "length_penalty": length_penalty}
-    settings = replace(captioner.decoding, **{key: value for key, value in given.items() if value is not None})
+    settings = captioner.decoding.asked(num_beams=num_beams, length_penalty=length_penalty)
     readable = readable_pictures(pictures, captioner.preprocessing)
     rows: list[int] = []
     captions: list[str] = []

@@ -1,7 +1,7 @@
 """The verb: a trained captioner, its tokenizer and its way to read pictures, ready to caption and to be looked into."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -111,17 +111,16 @@ class Captioner:
 
         One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a caption.
         """
-        given: dict[str, Any] = {
-            "num_beams": num_beams if not do_sample else 1,
-            "length_penalty": length_penalty,
-            "max_new_tokens": max_new_tokens,
-            "do_sample": do_sample,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-        }
-        settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
+        settings = self.decoding.asked(
+            num_beams=num_beams if not do_sample else 1,
+            length_penalty=length_penalty,
+            max_new_tokens=max_new_tokens,
+            do_sample=do_sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+        )
         if not 1 <= num_return_sequences <= settings.num_beams:
             raise UsageError(
                 f"{num_return_sequences} captions of each picture need as many beams ({settings.num_beams})"
@@ -130,7 +129,7 @@ class Captioner:
         results: list[Captioned] = []
         for first in range(0, len(several), self.at_once):
             part = several[first : first + self.at_once]
-            pixels = [self._pixels(picture, unreadable) for picture in part]
+            pixels = [self.preprocessing.read(picture, unreadable) for picture in part]
             readable = [row for row, known in enumerate(pixels) if known is not None]
             numbers = [first_number + first + row for row in readable]
             regions = self.see([known for known in pixels if known is not None])
@@ -155,15 +154,6 @@ class Captioner:
         limits = [settings.max_new_tokens or LONGEST] * len(regions)
         with evaluating(self.model):
             return search(self.model, regions, self.vocabulary, limits, settings, numbers)
-
-    def _pixels(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
-        try:
-            return self.preprocessing.pixels(picture)
-        except RegardError as error:
-            if unreadable is None:
-                raise
-            unreadable(error)
-            return None
 
     def _result(self, name: str, picture: Picture, hypotheses: Sequence[Hypothesis]) -> Captioned:
         results = [

@@ -29,7 +29,8 @@ from regard.data.parts import Divisible, Planned
 from regard.data.places import in_turn, shards
 from regard.data.token_documents import DocumentBatches, TokenDocuments, documents_in_order
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UsageError
+from regard.errors import UsageError, listed
+from regard.tasks.data_section import check_split, is_undivided, own_part
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
@@ -62,17 +63,12 @@ class ClassificationData:
 
     def texts(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterable[Labelled]:
         """The labelled texts of a split, streamed."""
-        if split not in ("train", "valid", "test"):
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        files = getattr(self, split)
-        if self.name is not None:
-            if files:
-                raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
-            return named_labelled(self.name, data_folder(folder), split, **self.options)
-        if self.train and not self.valid and not self.test:
+        if is_undivided(self):
+            check_split(split)
             return held_out(self._read(self.train, skipped), split)
-        if not files:
-            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        files = own_part(self, split)
+        if self.name is not None:
+            return named_labelled(self.name, data_folder(folder), split, **self.options)
         return self._read(files, skipped)
 
     def _read(self, files: Sequence[str], skipped: Counter[str] | None) -> Iterable[Labelled]:
@@ -154,9 +150,7 @@ class Classification:
         return self.checkpoint_files
 
     def lines(self, batch: Planned) -> str:
-        shown = ", ".join(str(item + 1) for item in batch.items[:8])
-        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
-        return f"the training texts {shown}{more}"
+        return f"the training texts {listed([item + 1 for item in batch.items], 8)}"
 
 
 def model_inputs(reads: str, documents: Sequence[Encoded], pad: int) -> Tensor:

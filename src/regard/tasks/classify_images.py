@@ -6,9 +6,8 @@ batch by batch, on the device that learns.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,53 +18,31 @@ from torch.nn import functional as F
 from regard import settings
 from regard.data.augment import Augmentation, augment
 from regard.data.batching import Place, TokenBatches
-from regard.data.images import ImageSet, LabelledImage, Preprocessing, labelled_images
-from regard.data.named import data_folder, named_images
+from regard.data.images import ImageSet, Preprocessing
 from regard.data.parts import Divisible
-from regard.errors import UsageError
+from regard.errors import listed
+from regard.tasks.picture_data import LabelledPictures
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
 TOKENS_AT_ONCE = 1 << 15  # per batch when nothing is learnt; changes speed, never results
-SPLITS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
-class ImageData:
-    """The `data` section of an image recipe: a named data set, or folders of one's own with a folder per label."""
+class ImageData(LabelledPictures):
+    """The `data` section of an image recipe."""
 
-    name: str | None = None  # fashion_mnist
-    options: dict[str, Any] = field(default_factory=dict)  # of the named data set
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
     crop: bool = False  # keep the proportions and cut out the middle; else a picture is squeezed into the square
-    mean: tuple[float, ...] = (0.5,)  # of the pixels, from 0 to 1; one number, or one per channel
-    std: tuple[float, ...] = (0.5,)
     augment: dict[str, Any] = field(default_factory=dict)  # shift, flip, erase: while training only
-
-    def images(self, split: str, folder: str | Path | None) -> Iterable[LabelledImage]:
-        """The labelled pictures of a split."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        own = getattr(self, split)
-        if self.name is not None:
-            if own:
-                raise UsageError(f"the data section names both the data set {self.name!r} and a folder for {split}")
-            return named_images(self.name, data_folder(folder), split, **self.options)
-        if not own:
-            raise UsageError(f"the data section has no folder for the {split} split: give data.{split} or data.name")
-        return labelled_images(own)
 
     def augmentation(self) -> Augmentation:
         return settings.build(Augmentation, self.augment, "data.augment")
 
     def preprocessing(self, image_size: int, channels: int) -> Preprocessing:
         square = (image_size, image_size)
-        mean, std = (row * channels if len(row) == 1 else row for row in (self.mean, self.std))
-        if len(mean) != channels or len(std) != channels:
-            raise UsageError(f"data.mean and data.std must have one number, or {channels}: the channels of the model")
-        return Preprocessing(image_size if self.crop else square, mean, std, square if self.crop else None)
+        return Preprocessing(
+            image_size if self.crop else square, *self.brightness(channels), square if self.crop else None
+        )
 
 
 @dataclass(frozen=True)
@@ -130,9 +107,7 @@ class ImageClassification:
         return self.checkpoint_files
 
     def lines(self, batch: Batch) -> str:
-        shown = ", ".join(str(item + 1) for item in batch.items[:8])
-        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
-        return f"the training pictures {shown}{more}"
+        return f"the training pictures {listed([item + 1 for item in batch.items], 8)}"
 
 
 def token_count(model: nn.Module, preprocessing: Preprocessing) -> int:

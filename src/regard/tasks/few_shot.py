@@ -5,9 +5,8 @@ both. What is learnt is how to compare; the classes of the validation never appe
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,27 +18,21 @@ from torch.nn import functional as F
 from regard.data.batching import Place
 from regard.data.drawings import DrawingPreprocessing
 from regard.data.episodes_fewshot import HELD_OUT, EpisodeDraws, Episodes, Shape, turned
-from regard.data.images import ImageSet, LabelledImage, Preprocessing, labelled_images
-from regard.data.named import data_folder, named_images
+from regard.data.images import ImageSet, Preprocessing
 from regard.data.parts import Divisible
 from regard.errors import UsageError
+from regard.tasks.picture_data import LabelledPictures
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
 VALIDATION_EPISODES = 400
 PICTURES_AT_ONCE, EPISODES_AT_ONCE = 256, 50  # when nothing is learnt; changes speed, never results
-SPLITS = ("train", "valid", "test")
 
 
 @dataclass(frozen=True)
-class FewShotData:
-    """The `data` section of a few-shot recipe: a named data set, or folders of one's own with a folder per class."""
+class FewShotData(LabelledPictures):
+    """The `data` section of a few-shot recipe: the labels are classes of which an episode has a few."""
 
-    name: str | None = None  # omniglot
-    options: dict[str, Any] = field(default_factory=dict)  # of the named data set
-    train: str | None = None
-    valid: str | None = None
-    test: str | None = None
     ways: int = 5  # classes of an episode
     shots: int = 1  # examples of each
     queries: int = 1  # of each class, while training
@@ -54,27 +47,11 @@ class FewShotData:
     def shape(self) -> Shape:
         return Shape(self.ways, self.shots, self.queries)
 
-    def images(self, split: str, folder: str | Path | None) -> Iterable[LabelledImage]:
-        """The pictures of a split, labelled with their class."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        own = getattr(self, split)
-        if self.name is not None:
-            if own:
-                raise UsageError(f"the data section names both the data set {self.name!r} and a folder for {split}")
-            return named_images(self.name, data_folder(folder), split, **self.options)
-        if not own:
-            raise UsageError(f"the data section has no folder for the {split} split: give data.{split} or data.name")
-        return labelled_images(own)
-
     def preprocessing(self, image_size: int, channels: int) -> Preprocessing:
         if self.drawings and channels != 1:
             raise UsageError(f"drawings are grey, but the model reads {channels} channels: set data.drawings=false")
-        mean, std = (row * channels if len(row) == 1 else row for row in (self.mean, self.std))
-        if len(mean) != channels or len(std) != channels:
-            raise UsageError(f"data.mean and data.std must have one number, or {channels}: the channels of the model")
         kind = DrawingPreprocessing if self.drawings else Preprocessing
-        return kind((image_size, image_size), mean, std)
+        return kind((image_size, image_size), *self.brightness(channels))
 
 
 @dataclass(frozen=True)

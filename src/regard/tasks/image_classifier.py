@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from regard.attention import record
 from regard.attention.rollout import rollout
-from regard.data.images import Picture, Pixels, Preprocessing
+from regard.data.images import Picture, Preprocessing
 from regard.errors import RegardError, UsageError
 from regard.layers.packed import packed
 from regard.tasks.classify_images import TOKENS_AT_ONCE, model_files, token_count
@@ -175,7 +175,7 @@ class ImageClassifier(ImageEmbedder):
 
     def _fill(self, part: list[ClassifiedImage], unreadable: Callable[[RegardError], object] | None) -> None:
         """Say what each of some pictures shows."""
-        pixels = [self._pixels(result.picture, unreadable) for result in part]
+        pixels = [self.preprocessing.read(result.picture, unreadable) for result in part]
         readable = [row for row in pixels if row is not None]
         rows = iter(self.probabilities(np.stack(readable))) if readable else iter(())
         for result, read in zip(part, pixels, strict=True):
@@ -183,15 +183,6 @@ class ImageClassifier(ImageEmbedder):
                 row = next(rows)
                 result.label = self.labels[int(row.argmax())]
                 result.probabilities = dict(zip(self.labels, row.tolist(), strict=True))
-
-    def _pixels(self, picture: Picture, unreadable: Callable[[RegardError], object] | None) -> Pixels | None:
-        try:
-            return self.preprocessing.pixels(picture)
-        except RegardError as error:
-            if unreadable is None:
-                raise
-            unreadable(error)
-            return None
 
     def probabilities(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
         """From bytes [pictures, channels, height, width] to [pictures, labels]."""

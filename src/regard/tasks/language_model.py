@@ -28,13 +28,14 @@ from regard.attention.masks import real_tokens
 from regard.data.batching import Place
 from regard.data.parts import Divisible, Planned
 from regard.data.places import shards
-from regard.data.running_text import SPLITS, TEXTS, Part, existing, named_text, text_lines
+from regard.data.running_text import TEXTS, Part, existing, named_text, text_lines
 from regard.data.streams import ChunkBatches, TokenStream
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import padded
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.layers.cross_entropy import linear_cross_entropy
+from regard.tasks.data_section import own_part
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
@@ -65,15 +66,9 @@ class TextData:
 
     def files(self, split: str, folder: str | Path | None) -> Sequence[str | Path | Part]:
         """Where the text of a split lies."""
-        if split not in SPLITS:
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        own = getattr(self, split)
+        own = own_part(self, split)
         if self.name is not None:
-            if own:
-                raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
             return [named_text(self.name, folder, split)]
-        if not own:
-            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
         return [existing(path) for path in shards(own, TEXTS)]
 
     def lines(self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None) -> Iterator[str]:

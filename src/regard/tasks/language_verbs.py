@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -147,26 +148,18 @@ class LanguageModel:
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
         if do_sample is None and num_beams is not None:
             do_sample = False  # whoever asks for beams, or for the one of greedy decoding, does not want to draw
-        given: dict[str, Any] = {
-            "num_beams": 1 if do_sample and num_beams is None else num_beams,
-            "length_penalty": length_penalty,
-            "max_new_tokens": self.decoding.max_new_tokens or NEW_TOKENS if max_new_tokens is None else max_new_tokens,
-            "do_sample": do_sample,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-            "batch_tokens": batch_tokens,
-        }
-        settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
-        if num_return_sequences < 1:
-            raise UsageError(f"{num_return_sequences} texts of each prompt are asked for; ask for at least 1")
-        if num_return_sequences > settings.num_beams and not settings.do_sample:
-            raise UsageError(
-                f"{num_return_sequences} texts of each prompt need as many beams, or do_sample to draw them"
-            )
-        if streamed is not None and (len(prompts) != 1 or num_return_sequences != 1):
-            raise UsageError("only a single text can be told while it is made: give one prompt, and ask for one text")
+        settings = self.decoding.asked(
+            num_beams=1 if do_sample and num_beams is None else num_beams,
+            length_penalty=length_penalty,
+            max_new_tokens=self.decoding.max_new_tokens or NEW_TOKENS if max_new_tokens is None else max_new_tokens,
+            do_sample=do_sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            batch_tokens=batch_tokens,
+        )
+        _check_number(num_return_sequences, settings, len(prompts), streamed is not None)
         draws = num_return_sequences if settings.do_sample else 1
         begun = [self.begin(prompt) for prompt in prompts for _ in range(draws)]
         listener = Listener(lambda item, tokens: self._said(begun[item], tokens), stop, streamed)
@@ -182,10 +175,11 @@ class LanguageModel:
             finished=finished,
             stopped=listener if stop or streamed else None,
         )
-        results = []
-        for place in range(0, len(begun), draws):
-            best = [hypothesis for some in found[place : place + draws] for hypothesis in some[:num_return_sequences]]
-            results.append(self._generated(begun[place], best, stop))
+        best = [some[:num_return_sequences] for some in found]
+        results = [
+            self._generated(begun[place], list(chain.from_iterable(best[place : place + draws])), stop)
+            for place in range(0, len(begun), draws)
+        ]
         if streamed is not None:
             listener.pass_on(results[0].text[len(begun[0].text) :])
         return results
@@ -331,3 +325,12 @@ def own_words(words: Sequence[int]) -> list[int]:
         same = place > 0 and word >= 0 and word == words[place - 1]
         numbers.append(numbers[-1] + (not same) if numbers else 0)
     return numbers
+
+
+def _check_number(wanted: int, settings: Decoding, prompts: int, is_streamed: bool) -> None:
+    if wanted < 1:
+        raise UsageError(f"{wanted} texts of each prompt are asked for; ask for at least 1")
+    if wanted > settings.num_beams and not settings.do_sample:
+        raise UsageError(f"{wanted} texts of each prompt need as many beams, or do_sample to draw them")
+    if is_streamed and (prompts, wanted) != (1, 1):
+        raise UsageError("only a single text can be told while it is made: give one prompt, and ask for one text")

@@ -25,7 +25,7 @@ from regard.data.batching import Place, in_order_of_length
 from regard.data.masking import Masked, MaskedPairs, row_lengths
 from regard.data.sentences import DOCUMENT_STARTS, TokenSentences, compiled, documents
 from regard.data.tokenizer import Tokenizer
-from regard.errors import UsageError
+from regard.errors import UsageError, listed
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.tasks.language_model import TextData, safe_exp
 from regard.training.loop import Loss
@@ -136,9 +136,7 @@ class MaskFilling:
         return self.checkpoint_files
 
     def lines(self, batch: Masked) -> str:
-        shown = ", ".join(str(item + 1) for item in batch.items[:8])
-        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
-        return f"the pairs {shown}{more} of the epoch"
+        return f"the pairs {listed([item + 1 for item in batch.items], 8)} of the epoch"
 
 
 @torch.no_grad()

@@ -3,7 +3,6 @@
 The encoder that comes out of it is what captioners look at (task `caption`, `start: RUN`).
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +20,7 @@ from regard.data.batching import Place, TokenBatches
 from regard.data.captions import CaptionedImage
 from regard.data.images import ImageSet, Picture, Preprocessing
 from regard.data.parts import Divisible
-from regard.errors import UsageError
+from regard.errors import UsageError, listed
 from regard.tasks.classify_images import model_files
 from regard.training import checkpoints
 from regard.training.loop import Loss
@@ -121,9 +120,7 @@ class WordLearning:
         return self.checkpoint_files
 
     def lines(self, batch: Batch) -> str:
-        shown = ", ".join(str(item + 1) for item in batch.items[:8])
-        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
-        return f"the training pictures {shown}{more}"
+        return f"the training pictures {listed([item + 1 for item in batch.items], 8)}"
 
 
 def predictions(
@@ -195,7 +192,3 @@ class WordFinder:
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a checkpoint folder that `regard.load` opens, without the training state."""
         checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.words, self.preprocessing))
-
-
-def words_json(words: Sequence[str]) -> str:
-    return json.dumps({"labels": list(words)}, indent=1, ensure_ascii=False)

@@ -25,6 +25,7 @@ from regard.data.spelt import Speller
 from regard.data.tokenizer import Tokenizer
 from regard.data.treebanks import named_treebank
 from regard.errors import UsageError
+from regard.tasks.data_section import own_part
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
@@ -53,15 +54,9 @@ class TagData:
         self, split: str, folder: str | Path | None, skipped: Counter[str] | None = None
     ) -> Iterator[TaggedSentence]:
         """The sentences of a split, streamed. A file that is not there is an error at once."""
-        if split not in ("train", "valid", "test"):
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        files: Sequence[str | Path] = getattr(self, split)
+        files: Sequence[str | Path] = own_part(self, split)
         if self.name is not None:
-            if files:
-                raise UsageError(f"the data section names both the treebank {self.name!r} and files for {split}")
             files = [named_treebank(self.name, data_folder(folder), split)]
-        if not files:
-            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
         return chain.from_iterable([read_conllu(file, self.column, skipped) for file in files])
 
 

@@ -25,9 +25,10 @@ from regard.data.places import in_turn, shards
 from regard.data.token_pairs import TokenPairs
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
-from regard.errors import UsageError
+from regard.errors import UsageError, listed
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.tasks.batches import Batch, make_batch
+from regard.tasks.data_section import check_split, is_undivided, own_part
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
@@ -62,17 +63,12 @@ class TranslationData:
         return pairs if self.join == 1 else joined(pairs, self.join, split)
 
     def _single_pairs(self, split: str, folder: str | Path | None, skipped: Counter[str] | None) -> Iterable[Pair]:
-        if split not in ("train", "valid", "test"):
-            raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
-        files = getattr(self, split)
-        if self.name is not None:
-            if files:
-                raise UsageError(f"the data section names both the data set {self.name!r} and files for {split}")
-            return named(self.name, data_folder(folder), split, **self.options)
-        if self.train and not self.valid and not self.test:
+        if is_undivided(self):
+            check_split(split)
             return held_out(self._read(self.train, "train", skipped), split)
-        if not files:
-            raise UsageError(f"the data section has no files for the {split} split: give data.{split} or data.name")
+        files = own_part(self, split)
+        if self.name is not None:
+            return named(self.name, data_folder(folder), split, **self.options)
         return self._read(files, split, skipped)
 
     def _read(self, files: Sequence[str], split: str, skipped: Counter[str] | None) -> Iterable[Pair]:
@@ -131,9 +127,7 @@ class Translation:
         return model_files(self.config_json, self.tokenizer, self.decoding)
 
     def lines(self, batch: Planned) -> str:
-        shown = ", ".join(str(item + 1) for item in batch.items[:8])
-        more = f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else ""
-        return f"the training pairs {shown}{more}"
+        return f"the training pairs {listed([item + 1 for item in batch.items], 8)}"
 
 
 def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> dict[str, str]:

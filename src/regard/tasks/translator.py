@@ -1,7 +1,7 @@
 """The verb: a trained model, its tokenizer and its decoding settings, ready to translate and to be looked into."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -83,18 +83,17 @@ class Translator:
         each `<unk>`; the tokens stay as they were said.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
-        given: dict[str, Any] = {
-            "num_beams": num_beams if not do_sample else 1,
-            "length_penalty": length_penalty,
-            "max_new_tokens": max_new_tokens,
-            "do_sample": do_sample,
-            "temperature": temperature,
-            "top_k": top_k,
-            "top_p": top_p,
-            "seed": seed,
-            "batch_tokens": batch_tokens,
-        }
-        settings = replace(self.decoding, **{key: value for key, value in given.items() if value is not None})
+        settings = self.decoding.asked(
+            num_beams=num_beams if not do_sample else 1,
+            length_penalty=length_penalty,
+            max_new_tokens=max_new_tokens,
+            do_sample=do_sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            batch_tokens=batch_tokens,
+        )
         if replace_unknowns:
             self.check_attention()
         elif dictionary is not None:
@@ -103,27 +102,28 @@ class Translator:
             raise UsageError(f"{num_return_sequences} hypotheses of each text are asked for; ask for at least 1")
         if num_return_sequences > settings.num_beams:
             raise UsageError(f"{num_return_sequences} hypotheses need at least as many beams, not {settings.num_beams}")
-        sources = [self.encode(text) for text in texts]
-        full = [index for index, source in enumerate(sources) if source]
-        found: dict[int, list[Hypothesis]] = dict(
-            zip(
-                full,
-                generate(
-                    self.model,
-                    [[*sources[index], self.tokenizer.end] for index in full],
-                    self.vocabulary,
-                    settings,
-                    pad=self.tokenizer.pad,
-                    numbers=[first_number + index for index in full],
-                    finished=finished,
-                ),
-                strict=True,
-            )
-        )
+        found = self._search(texts, settings, first_number, finished)
         results = [self._result(text, found.get(index, [])[:num_return_sequences]) for index, text in enumerate(texts)]
         if replace_unknowns:
             self._replace_unknowns(results, dictionary or {})
         return results
+
+    def _search(
+        self, texts: Sequence[str], settings: Decoding, first_number: int, finished: Callable[[int], None] | None
+    ) -> dict[int, list[Hypothesis]]:
+        """The hypotheses for every text that has a word, by its place."""
+        sources = [self.encode(text) for text in texts]
+        full = [index for index, source in enumerate(sources) if source]
+        found = generate(
+            self.model,
+            [[*sources[index], self.tokenizer.end] for index in full],
+            self.vocabulary,
+            settings,
+            pad=self.tokenizer.pad,
+            numbers=[first_number + index for index in full],
+            finished=finished,
+        )
+        return dict(zip(full, found, strict=True))
 
     def _result(self, source: str, hypotheses: Sequence[Hypothesis]) -> Translated:
         results = [

@@ -11,9 +11,8 @@ from typing import Any, Protocol, cast
 
 from torch import nn
 
-from regard.errors import RegardError, UsageError, shortened
+from regard.errors import UsageError, shortened
 from regard.recipes import TASKS, Recipe
-from regard.training.checkpoints import load_json
 from regard.training.loop import Task
 from regard.training.run import Run
 
@@ -56,14 +55,6 @@ class Job(Protocol):
 
     def load(self, folder: Path, model: nn.Module, config_json: str) -> Any:
         """The verbs of a checkpoint folder, around its model with the weights in place."""
-
-
-def names_in(path: Path, key: str) -> list[str]:
-    """The names of labels or tags that a small file of a checkpoint lists."""
-    found = load_json(path).get(key, [])
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise RegardError(f"{path}: {key} is {shortened(found)} but must be a list of texts")
-    return found
 
 
 def named_job(task: str) -> Job:

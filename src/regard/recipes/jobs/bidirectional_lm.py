@@ -8,13 +8,11 @@ from torch import nn
 
 from regard import families, settings
 from regard.data.spelt import Speller
-from regard.data.tokenizer import Tokenizer
-from regard.errors import RegardError
-from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_tokenizer, run_tokenizer
 from regard.tasks.bidirectional_lm import (
     BidirectionalEvaluation,
     BidirectionalLanguageModelling,
@@ -38,7 +36,8 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     section = settings.build(SentenceData, recipe.data, "data")
     training = recipe.training_settings()
     train, valid = (_sentences(split, section, run, data) for split in ("train", "valid"))
-    tokenizer = _tokenizer(section, train, run)
+    texts = (" ".join(words) for words in train)
+    tokenizer = run_tokenizer(run, lambda: texts, "word", section.vocabulary, section.lowercase)
     family, config = families.resolve(recipe.model, vocabulary=len(tokenizer))
     torch.manual_seed(training.seed)
     model = families.build_model(family, config)
@@ -59,14 +58,7 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> BidirectionalLM:
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
-    if len(tokenizer) != vocabulary:
-        raise RegardError(
-            f"{folder}: the tokenizer has {len(tokenizer)} words but the model {vocabulary}; "
-            "they do not belong together"
-        )
-    return BidirectionalLM(model, tokenizer, config_json)
+    return BidirectionalLM(model, own_tokenizer(folder, model), config_json)
 
 
 def _sentences(split: str, section: SentenceData, run: Run, data: str | Path | None) -> list[list[str]]:
@@ -75,12 +67,3 @@ def _sentences(split: str, section: SentenceData, run: Run, data: str | Path | N
     told = "".join(f", {count} lines {why}" for why, count in skipped.items())
     run.log(f"{split}: {len(sentences)} sentences, {sum(map(len, sentences))} words{told}")
     return sentences
-
-
-def _tokenizer(section: SentenceData, train: list[list[str]], run: Run) -> Tokenizer:
-    """The words a run can predict, the most frequent of its training text."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
-        texts = (" ".join(words) for words in train)
-        write_text(path, Tokenizer.train("word", texts, section.vocabulary, section.lowercase).to_json())
-    return Tokenizer.load(path)

@@ -12,15 +12,13 @@ from regard import families, settings
 from regard.data.captions import CaptionedImage
 from regard.data.images import Preprocessing
 from regard.data.region_cache import RegionSet, cached_regions, weights_key
-from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
 from regard.errors import RegardError, UsageError
-from regard.files import write_text
 from regard.layers.image_encoder import TIMM
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_decoding, own_preprocessing, own_tokenizer, run_tokenizer
 from regard.tasks.caption import Captioning, See, encoding, model_files, tokenised
 from regard.tasks.caption_data import CaptionData
 from regard.tasks.caption_evaluate import CaptionEvaluation, evaluate_captioner
@@ -56,7 +54,8 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     training = recipe.training_settings()
     skipped: Counter[str] = Counter()
     pictures = {split: list(section.pictures(split, data, skipped)) for split in ("train", "valid")}
-    tokenizer = _tokenizer(section, run, pictures["train"])
+    said = (caption for picture in pictures["train"] for caption in picture.captions)
+    tokenizer = run_tokenizer(run, lambda: said, section.tokenizer, section.vocabulary)
     train, valid = (tokenised(pictures[split], tokenizer, section.max_length, skipped) for split in ("train", "valid"))
     for why, count in skipped.items():
         run.log(f"left out: {count} {why}")
@@ -97,26 +96,8 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Captioner:
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
-    if len(tokenizer) != vocabulary:
-        raise RegardError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
-            "they do not belong together"
-        )
-    generation, place = folder / "generation_config.json", folder / "preprocessor_config.json"
-    decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
-    preprocessing = Preprocessing.from_values(checkpoints.load_json(place), 3, str(place))
-    return Captioner(model, tokenizer, decoding, preprocessing, config_json)
-
-
-def _tokenizer(section: CaptionData, run: Run, pictures: Sequence[CaptionedImage]) -> Tokenizer:
-    """The run's tokenizer, learnt from its training captions the first time."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
-        texts = (caption for picture in pictures for caption in picture.captions)
-        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary).to_json())
-    return Tokenizer.load(path)
+    tokenizer, preprocessing = own_tokenizer(folder, model), own_preprocessing(folder, 3)
+    return Captioner(model, tokenizer, own_decoding(folder), preprocessing, config_json)
 
 
 def _seeing(model: Any, preprocessing: Preprocessing, cache: Path, run: Run) -> See:

@@ -1,7 +1,7 @@
 """Classification runs: labelled texts, a tokenizer, a model that reads documents or tokens."""
 
-import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,11 @@ from regard.data.frames import Frame
 from regard.data.token_documents import TokenDocuments, label_number, tokenise_documents
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError
-from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions, names_in
+from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import LABELS, own_names, own_tokenizer, run_labels, run_split, run_tokenizer
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
 from regard.tasks.classifier import Classifier
 from regard.tasks.classify import Classification, ClassificationData, Reading, model_files
@@ -36,7 +36,7 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
 def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Classification]:
     section = settings.build(ClassificationData, recipe.data, "data")
     training = recipe.training_settings()
-    labels = _labels(section, run, data)
+    labels = run_labels(run, lambda: _labels(section, data))
     tokenizer = _tokenizer(section, run, data)
     known = {"vocabulary": len(tokenizer), "labels": len(labels), "pad": tokenizer.pad}
     family, config = families.resolve(recipe.model, {"separator": tokenizer.end}, **known)
@@ -73,41 +73,30 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Classifier:
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    labels = names_in(folder / "labels.json", "labels")
-    config = model.config
-    if (len(tokenizer), len(labels)) != (config.vocabulary, config.labels):  # type: ignore[union-attr]
-        raise RegardError(
-            f"{folder}: {len(tokenizer)} tokens and {len(labels)} labels lie beside a model of "
-            f"{config.vocabulary} and {config.labels}; they do not belong together"  # type: ignore[union-attr]
-        )
+    tokenizer = own_tokenizer(folder, model)
+    labels = own_names(folder, LABELS, "labels", model.config.labels)  # type: ignore[union-attr, arg-type]
     reading = folder / "reading.json"
     values = checkpoints.load_json(reading)
     return Classifier(model, tokenizer, labels, settings.build(Reading, values, str(reading)), config_json)
 
 
-def _labels(section: ClassificationData, run: Run, data: str | Path | None) -> list[str]:
-    """The run's labels, those of its training data: numbers in their order, else names in theirs."""
-    path = run.folder / "data" / "labels.json"
-    if not path.exists():
-        found = Counter(known.label for known in section.texts("train", data))
-        if len(found) < 2:
-            raise UsageError(f"all training texts have the label {next(iter(found))!r}: there is nothing to learn")
-        are_numbers = all(label.lstrip("-").isdecimal() for label in found)
-        labels = sorted(found, key=int) if are_numbers else sorted(found)
-        write_text(path, json.dumps({"labels": labels}, indent=1, ensure_ascii=False))
-    return list(checkpoints.load_json(path)["labels"])
+def _labels(section: ClassificationData, data: str | Path | None) -> list[str]:
+    """Those of the training data: numbers in their order, else names in theirs."""
+    found = {known.label for known in section.texts("train", data)}
+    if len(found) < 2:
+        raise UsageError(f"all training texts have the label {next(iter(found))!r}: there is nothing to learn")
+    are_numbers = all(label.lstrip("-").isdecimal() for label in found)
+    return sorted(found, key=int) if are_numbers else sorted(found)
 
 
 def _tokenizer(section: ClassificationData, run: Run, data: str | Path | None) -> Tokenizer:
-    """The run's tokenizer, learnt from the words of its training texts the first time."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
+    """Learnt from words as they stand in documents."""
+
+    def texts() -> Iterable[str]:
         found = (text for known in section.texts("train", data) for text in (known.text, known.second) if text)
-        documents = (read_document(text) for text in found)
-        texts = (" ".join(words) for document in documents for words in document.words())
-        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
-    return Tokenizer.load(path)
+        return (" ".join(words) for text in found for words in read_document(text).words())
+
+    return run_tokenizer(run, texts, section.tokenizer, section.vocabulary, section.lowercase)
 
 
 def _tokenised(
@@ -120,21 +109,18 @@ def _tokenised(
     run: Run,
     data: str | Path | None,
 ) -> TokenDocuments:
-    """The run's tokenised texts, written the first time; what was left out or cut is said in the log."""
-    folder = run.folder / "data" / split
-    if folder.exists():
-        return TokenDocuments(folder)
-    skipped: Counter[str] = Counter()
-    documents = tokenise_documents(
-        section.texts(split, data, skipped),
-        WordEncoder(tokenizer),
-        {label: number for number, label in enumerate(labels)},
-        folder,
-        max_words=section.max_words,
-        max_sentences=section.max_sentences if reads == "documents" else None,
-        max_length=section.max_length if reads == "tokens" else None,
-        frame=frame,
-        skipped=skipped,
-    )
-    run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in documents.report.items()))
-    return documents
+    def write(folder: Path) -> TokenDocuments:
+        skipped: Counter[str] = Counter()
+        return tokenise_documents(
+            section.texts(split, data, skipped),
+            WordEncoder(tokenizer),
+            {label: number for number, label in enumerate(labels)},
+            folder,
+            max_words=section.max_words,
+            max_sentences=section.max_sentences if reads == "documents" else None,
+            max_length=section.max_length if reads == "tokens" else None,
+            frame=frame,
+            skipped=skipped,
+        )
+
+    return run_split(run, split, TokenDocuments, write)

@@ -1,7 +1,7 @@
 """Image classification runs: labelled pictures, kept as bytes of one shape, and a model that reads images."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,15 +10,14 @@ from torch import nn
 from regard import families, settings
 from regard.data.images import ImageSet, Preprocessing, label_number, store_images
 from regard.errors import RegardError, UsageError
-from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions, names_in
+from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import LABELS, own_names, own_preprocessing, run_labels, run_split
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
 from regard.tasks.classify_images import ImageClassification, ImageData, model_files, token_count
 from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
-from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -36,7 +35,7 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
 def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, ImageClassification]:
     section = settings.build(ImageData, recipe.data, "data")
     training = recipe.training_settings()
-    labels = _labels(section, run, data)
+    labels = run_labels(run, lambda: _labels(section, data))
     family, config = families.resolve(recipe.model, labels=len(labels))
     torch.manual_seed(training.seed)
     model = families.build_model(family, config)
@@ -83,40 +82,26 @@ def evaluate(
 
 def load(folder: Path, model: nn.Module, config_json: str) -> ImageEmbedder:
     """An ImageClassifier, or, around a model without labels, an ImageEmbedder."""
-    labels = names_in(folder / "labels.json", "labels")
-    config = model.config
-    if len(labels) != config.labels:  # type: ignore[union-attr]
-        raise RegardError(
-            f"{folder}: {len(labels)} labels lie beside a model of {config.labels}; "  # type: ignore[union-attr]
-            "they do not belong together"
-        )
-    place = folder / "preprocessor_config.json"
-    values = checkpoints.load_json(place)
-    channels: int = config.channels  # type: ignore[assignment, union-attr]
-    preprocessing = Preprocessing.from_values(values, channels, str(place))
+    config: Any = model.config
+    labels = own_names(folder, LABELS, "labels", config.labels)
+    preprocessing = own_preprocessing(folder, config.channels)
     if not labels:
         return ImageEmbedder(model, preprocessing, config_json)
     return ImageClassifier(model, labels, preprocessing, config_json)
 
 
-def _labels(section: ImageData, run: Run, data: str | Path | None) -> list[str]:
-    """The run's labels: those of its training pictures, in order."""
-    path = run.folder / "data" / "labels.json"
-    if not path.exists():
-        labels = sorted({known.label for known in section.images("train", data)})
-        if len(labels) < 2:
-            raise UsageError(f"all training pictures have the label {labels[0]!r}: there is nothing to learn")
-        write_text(path, json.dumps({"labels": labels}, indent=1, ensure_ascii=False))
-    return list(checkpoints.load_json(path)["labels"])
+def _labels(section: ImageData, data: str | Path | None) -> list[str]:
+    """Those of the training pictures, in order."""
+    labels = sorted({known.label for known in section.images("train", data)})
+    if len(labels) < 2:
+        raise UsageError(f"all training pictures have the label {labels[0]!r}: there is nothing to learn")
+    return labels
 
 
 def _stored(
     split: str, section: ImageData, labels: list[str], preprocessing: Preprocessing, run: Run, data: str | Path | None
 ) -> ImageSet:
-    """The run's pictures, written the first time; what was left out is said in the log."""
-    folder = run.folder / "data" / split
-    if folder.exists():
-        return ImageSet(folder)
-    images = store_images(section.images(split, data), labels, preprocessing, folder, run.log)
-    run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in images.report.items()))
-    return images
+    def write(folder: Path) -> ImageSet:
+        return store_images(section.images(split, data), labels, preprocessing, folder, run.log)
+
+    return run_split(run, split, ImageSet, write)

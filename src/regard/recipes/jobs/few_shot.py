@@ -16,6 +16,7 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_preprocessing
 from regard.tasks.few_shot import FewShot, FewShotData, model_files
 from regard.tasks.matcher import EPISODES, FewShotScores, Matcher
 from regard.training import checkpoints
@@ -62,10 +63,9 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Matcher:
-    place = folder / "preprocessor_config.json"
-    channels: int = model.config.channels  # type: ignore[assignment, union-attr]
+    config: Any = model.config
     kind = DrawingPreprocessing if checkpoints.load_json(folder / "few_shot.json").get("drawings") else Preprocessing
-    return Matcher(model, kind.from_values(checkpoints.load_json(place), channels, str(place)), config_json)
+    return Matcher(model, own_preprocessing(folder, config.channels, kind), config_json)
 
 
 def _config(recipe: Recipe, section: FewShotData) -> Any:

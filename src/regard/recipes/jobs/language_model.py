@@ -1,6 +1,7 @@
 """Language-model runs: running text, a tokenizer, a model that reads it."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -9,16 +10,14 @@ from torch import nn
 from regard import families, settings
 from regard.data.streams import TokenStream, running_pieces, write_stream
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
-from regard.errors import RegardError, UsageError
-from regard.files import write_text
+from regard.errors import UsageError
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_decoding, own_tokenizer, run_split, run_tokenizer
 from regard.tasks.language_model import LanguageModelling, TextData
 from regard.tasks.language_verbs import LanguageModel, TextEvaluation
-from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -64,16 +63,7 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> LanguageModel:
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
-    if len(tokenizer) != vocabulary:
-        raise RegardError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
-            "they do not belong together"
-        )
-    generation = folder / "generation_config.json"
-    decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
-    return LanguageModel(model, tokenizer, decoding, config_json)
+    return LanguageModel(model, own_tokenizer(folder, model), own_decoding(folder), config_json)
 
 
 def _check_context(section: TextData, recipe: Recipe) -> None:
@@ -88,22 +78,16 @@ def _check_context(section: TextData, recipe: Recipe) -> None:
 
 
 def _tokenizer(section: TextData, run: Run, data: str | Path | None) -> Tokenizer:
-    """The run's tokenizer, learnt from its training text the first time."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
+    def texts() -> Iterable[str]:
         lines = section.lines("train", data)
-        if section.tokenizer in EXACT:
-            lines = running_pieces(lines)
-        write_text(path, Tokenizer.train(section.tokenizer, lines, section.vocabulary, section.lowercase).to_json())
-    return Tokenizer.load(path)
+        return running_pieces(lines) if section.tokenizer in EXACT else lines
+
+    return run_tokenizer(run, texts, section.tokenizer, section.vocabulary, section.lowercase)
 
 
 def _stream(split: str, section: TextData, tokenizer: Tokenizer, run: Run, data: str | Path | None) -> TokenStream:
-    """The run's stream of tokens, written the first time; what it holds is said in the log."""
-    folder = run.folder / "data" / split
-    if folder.exists():
-        return TokenStream(folder)
-    skipped: Counter[str] = Counter()
-    stream = write_stream(section.lines(split, data, skipped), tokenizer, folder, skipped)
-    run.log(f"{split}: " + ", ".join(f"{count} {what}" for what, count in stream.report.items()))
-    return stream
+    def write(folder: Path) -> TokenStream:
+        skipped: Counter[str] = Counter()
+        return write_stream(section.lines(split, data, skipped), tokenizer, folder, skipped)
+
+    return run_split(run, split, TokenStream, write)

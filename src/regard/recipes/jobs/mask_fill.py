@@ -1,6 +1,7 @@
 """Mask-fill runs: documents, a tokenizer, an encoder that learns to fill gaps."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ from regard import families, settings
 from regard.data.sentences import TokenSentences, write_sentences
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError, shortened
-from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_tokenizer, run_split, run_tokenizer
 from regard.tasks.mask_fill import (
     VALIDATION_SEED,
     MaskFillData,
@@ -68,13 +69,7 @@ def evaluate(
 
 def load(folder: Path, model: nn.Module, config_json: str) -> TextEmbedder:
     """A MaskFiller, or, around an encoder that has no words to say, a TextEmbedder."""
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
-    if len(tokenizer) != vocabulary:
-        raise RegardError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
-            "they do not belong together"
-        )
+    tokenizer = own_tokenizer(folder, model)
     verbs = MaskFiller if hasattr(model, "logits") else TextEmbedder
     reading = folder / READING
     limit = checkpoints.load_json(reading).get("max_length") if reading.is_file() else None
@@ -92,22 +87,17 @@ def check_length(section: MaskFillData, config: Any) -> None:
 
 
 def _tokenizer(section: MaskFillData, run: Run, data: str | Path | None) -> Tokenizer:
-    """The run's tokenizer, learnt from its training text the first time."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
-        texts = (sentence.replace("<unk>", " ") for known in section.documents("train", data) for sentence in known)
-        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
-    return Tokenizer.load(path)
+    def texts() -> Iterable[str]:
+        return (sentence.replace("<unk>", " ") for known in section.documents("train", data) for sentence in known)
+
+    return run_tokenizer(run, texts, section.tokenizer, section.vocabulary, section.lowercase)
 
 
 def _sentences(
     split: str, section: MaskFillData, tokenizer: Tokenizer, run: Run, data: str | Path | None
 ) -> TokenSentences:
-    """The run's sentences, written the first time; what they hold is said in the log."""
-    folder = run.folder / "data" / split
-    if folder.exists():
-        return TokenSentences(folder)
-    skipped: Counter[str] = Counter()
-    sentences = write_sentences(section.documents(split, data, skipped), tokenizer, folder, skipped)
-    run.log(f"{split}: " + ", ".join(f"{count} {what}" for what, count in sentences.report.items()))
-    return sentences
+    def write(folder: Path) -> TokenSentences:
+        skipped: Counter[str] = Counter()
+        return write_sentences(section.documents(split, data, skipped), tokenizer, folder, skipped)
+
+    return run_split(run, split, TokenSentences, write)

@@ -12,12 +12,11 @@ from torch import Tensor, nn
 from regard import families, settings
 from regard.data.captions import CaptionedImage, readable_pictures
 from regard.data.images import ImageSet, LabelledImage, Preprocessing, store_images
-from regard.errors import RegardError
-from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions, names_in
+from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import LABELS, own_names, own_preprocessing, run_labels, run_split
 from regard.tasks.caption_data import WordData
 from regard.tasks.classify_images import model_files
 from regard.tasks.regions import (
@@ -30,9 +29,7 @@ from regard.tasks.regions import (
     predictions,
     word_scores,
     word_shares,
-    words_json,
 )
-from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -52,7 +49,7 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     training = recipe.training_settings()
     skipped: Counter[str] = Counter()
     pictures = {split: list(section.pictures(split, data, skipped)) for split in ("train", "valid")}
-    words = _words(section, run, pictures["train"])
+    words = run_labels(run, lambda: frequent_words(pictures["train"], section.words, section.frequent), "words.json")
     family, config = families.resolve(recipe.model, labels=len(words))
     torch.manual_seed(training.seed)
     model = families.build_model(family, config)
@@ -98,34 +95,16 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> WordFinder:
-    words = names_in(folder / "labels.json", "labels")
-    config = model.config
-    if len(words) != config.labels:  # type: ignore[union-attr]
-        raise RegardError(
-            f"{folder}: {len(words)} words lie beside a model of {config.labels}; "  # type: ignore[union-attr]
-            "they do not belong together"
-        )
-    place = folder / "preprocessor_config.json"
-    return WordFinder(model, words, Preprocessing.from_values(checkpoints.load_json(place), 3, str(place)), config_json)
-
-
-def _words(section: WordData, run: Run, pictures: Sequence[CaptionedImage]) -> list[str]:
-    """The run's words: those its training captions use most."""
-    path = run.folder / "data" / "words.json"
-    if not path.exists():
-        write_text(path, words_json(frequent_words(pictures, section.words, section.frequent)))
-    return list(checkpoints.load_json(path)["labels"])
+    words = own_names(folder, LABELS, "labels", model.config.labels)  # type: ignore[union-attr, arg-type]
+    return WordFinder(model, words, own_preprocessing(folder, 3), config_json)
 
 
 def _stored(split: str, pictures: Sequence[CaptionedImage], preprocessing: Preprocessing, run: Run) -> ImageSet:
-    """The run's pictures, written the first time; what was left out is said in the log."""
-    folder = run.folder / "data" / split
-    if folder.exists():
-        return ImageSet(folder)
-    numbers = [str(row) for row in range(len(pictures))]
-    images = store_images(_numbered(pictures, preprocessing, run.log), numbers, preprocessing, folder)
-    run.log(f"{split}: " + ", ".join(f"{count} {why}" for why, count in images.report.items()))
-    return images
+    def write(folder: Path) -> ImageSet:
+        numbers = [str(row) for row in range(len(pictures))]
+        return store_images(_numbered(pictures, preprocessing, run.log), numbers, preprocessing, folder)
+
+    return run_split(run, split, ImageSet, write)
 
 
 def _numbered(

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -12,10 +12,8 @@ from torch import nn
 from regard import families, settings
 from regard.data.conllu import TaggedSentence
 from regard.data.spelt import Speller
-from regard.data.tokenizer import Tokenizer
 from regard.data.written import written
-from regard.errors import RegardError, UsageError
-from regard.files import write_text
+from regard.errors import UsageError
 from regard.layers.bilm import ReaderSizes
 from regard.loading import checkpoint_folder
 from regard.loading import load as load_run
@@ -24,7 +22,8 @@ from regard.models.elmo import Config as ElmoConfig
 from regard.models.elmo import Elmo, read_original
 from regard.progress import counting
 from regard.recipes import Recipe
-from regard.recipes.jobs import EvaluationOptions, names_in
+from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_names, own_tokenizer, run_tokenizer
 from regard.tasks.tag import TagData, Tagging, model_files
 from regard.tasks.tag_scores import TagScores
 from regard.tasks.tagger import Tagger
@@ -47,7 +46,8 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     training = recipe.training_settings()
     train, valid = (_sentences(split, section, run, data) for split in ("train", "valid"))
     tags = sorted({tag for sentence in (*train, *valid) for tag in sentence.tags})
-    tokenizer = _tokenizer(section, train, run)
+    texts = (" ".join(sentence.words) for sentence in train)
+    tokenizer = run_tokenizer(run, lambda: texts, "word", section.vocabulary, section.lowercase)
     elmo = _own_elmo(section, run)
     known = _known(elmo.config) if elmo else {}
     family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), tags=len(tags), **known)
@@ -73,17 +73,10 @@ def evaluate(
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Tagger | TokenTagger:
     """A Tagger of whole words, or, around a BERT that labels every piece of them, a TokenTagger."""
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
-    tags = names_in(folder / "tags.json", "tags")
-    config: Any = model.config
-    reads_pieces = isinstance(model, BertTagger)
-    count = config.labels if reads_pieces else config.tags
-    if (len(tokenizer), len(tags)) != (config.vocabulary, count):
-        raise RegardError(
-            f"{folder}: {len(tokenizer)} words and {len(tags)} tags lie beside a model of "
-            f"{config.vocabulary} and {count}; they do not belong together"
-        )
-    return (TokenTagger if reads_pieces else Tagger)(model, tokenizer, tags, config_json)
+    tokenizer, config = own_tokenizer(folder, model), cast(Any, model.config)
+    if isinstance(model, BertTagger):
+        return TokenTagger(model, tokenizer, own_names(folder, "tags.json", "tags", config.labels), config_json)
+    return Tagger(model, tokenizer, own_names(folder, "tags.json", "tags", config.tags), config_json)
 
 
 def _sentences(split: str, section: TagData, run: Run, data: str | Path | None) -> list[TaggedSentence]:
@@ -92,15 +85,6 @@ def _sentences(split: str, section: TagData, run: Run, data: str | Path | None) 
     told = "".join(f", {count} {why}" for why, count in skipped.items())
     run.log(f"{split}: {len(found)} sentences, {sum(len(known.words) for known in found)} words{told}")
     return found
-
-
-def _tokenizer(section: TagData, train: list[TaggedSentence], run: Run) -> Tokenizer:
-    """The words that get an embedding, the most frequent of the training sentences."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
-        texts = (" ".join(sentence.words) for sentence in train)
-        write_text(path, Tokenizer.train("word", texts, section.vocabulary, section.lowercase).to_json())
-    return Tokenizer.load(path)
 
 
 def _refuse_elmo_sizes(recipe: Recipe) -> None:

@@ -1,6 +1,7 @@
 """Translation runs: pairs of sentences, a tokenizer, an encoder-decoder."""
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -10,18 +11,15 @@ from regard import families, settings
 from regard.data.marian_tokenizer import load_tokenizer
 from regard.data.token_pairs import TokenPairs, tokenise
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
-from regard.errors import RegardError
-from regard.files import write_text
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
+from regard.recipes.jobs.kept import own_decoding, own_tokenizer, run_split, run_tokenizer
 from regard.tasks.evaluate import Evaluation
 from regard.tasks.evaluate import evaluate as evaluate_translator
 from regard.tasks.translate import Translation, TranslationData
 from regard.tasks.translator import Translator
-from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -72,38 +70,22 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Translator:
-    tokenizer = load_tokenizer(folder / "tokenizer.json")
-    vocabulary = model.config.vocabulary  # type: ignore[union-attr]
-    if len(tokenizer) != vocabulary:
-        raise RegardError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens but the model {vocabulary}; "
-            "they do not belong together"
-        )
-    generation = folder / "generation_config.json"
-    decoding = settings.build(Decoding, checkpoints.load_json(generation), str(generation))
-    return Translator(model, tokenizer, decoding, config_json)
+    return Translator(model, own_tokenizer(folder, model, load_tokenizer), own_decoding(folder), config_json)
 
 
 def _tokenizer(section: TranslationData, run: Run, data: str | Path | None) -> Tokenizer:
-    """The run's tokenizer, learnt from its training text the first time."""
-    path = run.folder / "data" / "tokenizer.json"
-    if not path.exists():
-        texts = (text for pair in section.pairs("train", data) for text in (pair.source, pair.target))
-        write_text(path, Tokenizer.train(section.tokenizer, texts, section.vocabulary, section.lowercase).to_json())
-    return load_tokenizer(path)
+    def texts() -> Iterable[str]:
+        return (text for pair in section.pairs("train", data) for text in (pair.source, pair.target))
+
+    return run_tokenizer(run, texts, section.tokenizer, section.vocabulary, section.lowercase, load_tokenizer)
 
 
 def _tokenised(
     split: str, section: TranslationData, tokenizer: Tokenizer, run: Run, data: str | Path | None
 ) -> TokenPairs:
-    """The run's tokenised corpus, written the first time; what was left out is said in the log."""
-    folder = run.folder / "data" / split
-    if folder.exists():
-        return TokenPairs(folder)
-    skipped: Counter[str] = Counter()
-    pairs = tokenise(
-        section.pairs(split, data, skipped), tokenizer, folder, max_length=section.max_length, skipped=skipped
-    )
-    told = ", ".join(f"{count} {why}" for why, count in pairs.report.items())
-    run.log(f"{split}: {told}")
-    return pairs
+    def write(folder: Path) -> TokenPairs:
+        skipped: Counter[str] = Counter()
+        pairs = section.pairs(split, data, skipped)
+        return tokenise(pairs, tokenizer, folder, max_length=section.max_length, skipped=skipped)
+
+    return run_split(run, split, TokenPairs, write)
