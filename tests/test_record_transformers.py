@@ -283,7 +283,7 @@ def test_a_compiled_model_is_refused_rather_than_found_silent(gpt2: nn.Module) -
     ("choice", "told"),
     [
         ({"layers": 7}, r"no attention matches layer 7.*transformer\.h\.0\.attn"),
-        ({"heads": 4}, r"transformer\.h\.0\.attn has 4 of them, so there is no head 4"),
+        ({"heads": 4}, r"there is no head 4 in transformer\.h\.0\.attn: it has 4, counted from 0"),
         ({"queries": -10}, r"there is no query -10"),
     ],
 )

@@ -154,5 +154,7 @@ def index_of(choice: Choice, count: int, what: str, name: str) -> Tensor:
     numbers = [choice] if isinstance(choice, int) else list(choice)
     for number in numbers:
         if not -count <= number < count:
-            raise UsageError(f"{name or 'this attention'} has {count} of them, so there is no {what} {number}")
+            raise UsageError(
+                f"there is no {what} {number} in {name or 'this attention'}: it has {count}, counted from 0"
+            )
     return torch.tensor([number % count for number in numbers], dtype=torch.long)

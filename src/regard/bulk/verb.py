@@ -110,14 +110,7 @@ def bulk(
     options: dict[str, Any] | None = None,
 ) -> Summary:
     """Do to every row of a table what the verb does to a text; what is done already is not done again."""
-    if engine not in ENGINES:
-        raise UsageError(f"there is no engine called {engine!r}: choose one of {', '.join(ENGINES)}")
-    if actors is not None and engine == "plain":
-        raise UsageError("--actors are Ray's: add --engine ray")
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise RegardError("reading Parquet needs pyarrow; run: pip install 'regard[data]'") from error
+    check_engine(engine, actors)
     from regard.bulk import on_ray, plain
     from regard.bulk.answers import VERBS
     from regard.bulk.files import held
@@ -160,6 +153,17 @@ def bulk(
     without = sum((Counter(done.without) for done in known.values()), Counter[str]())
     refused = next((known[number].refused for number in sorted(known) if known[number].refused), "")
     return Summary(out, total, len(parts), before, again, dict(without), refused)
+
+
+def check_engine(engine: str, actors: int | None) -> None:
+    if engine not in ENGINES:
+        raise UsageError(f"there is no engine called {engine!r}: choose one of {', '.join(ENGINES)}")
+    if actors is not None and engine == "plain":
+        raise UsageError("--actors are Ray's: add --engine ray")
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise RegardError("reading Parquet needs pyarrow; run: pip install 'regard[data]'") from error
 
 
 def is_inside(place: str, folder: str) -> bool:

@@ -137,10 +137,12 @@ class KeptAttention:
     def rows(self, queries: range | list[int], head: int | None = None) -> Float[ndarray, "heads rows keys"]:
         """The weights of chosen queries, of one head or of all; keys that a row could not know yet are zero."""
         if head is not None and not 0 <= head < self.heads:
-            raise UsageError(f"{self.name} has {self.heads} heads, so there is no head {head}")
+            raise UsageError(f"there is no head {head} in {self.name}: it has {self.heads}, counted from 0")
         wanted = torch.as_tensor(list(queries), dtype=torch.long)
         if len(wanted) and not 0 <= int(wanted.min()) <= int(wanted.max()) < self.queries:
-            raise UsageError(f"{self.name} has {self.queries} queries, so there is no query {int(wanted.max())}")
+            raise UsageError(
+                f"there is no query {int(wanted.max())} in {self.name}: it has {self.queries}, counted from 0"
+            )
         weights = torch.zeros(self.heads if head is None else 1, len(wanted), self.keys)
         before = 0
         for call in self.calls:

@@ -5,8 +5,9 @@ pre-norm                 x = x + Dropout(f(LayerNorm(x)))
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -30,6 +31,12 @@ class BlockSizes:
     pre_norm: bool
     activation: str = "relu"  # of the feed-forward net: relu, gelu, gelu_tanh or silu
     epsilon: float = 1e-5  # of the LayerNorms
+
+    @classmethod
+    def of(cls, config: Any, **given: Any) -> "BlockSizes":
+        """As the settings of a model have them, but for what is given."""
+        names = [field.name for field in fields(cls) if hasattr(config, field.name)]
+        return cls(**{name: getattr(config, name) for name in names} | given)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -73,8 +80,8 @@ class Residual(nn.Module):
         return self.norm(states + self.dropout(sublayer(states)))
 
 
-class EncoderBlock(nn.Module):
-    """Every position looks at every real position."""
+class SelfAttentionBlock(nn.Module):
+    """The parts of a block whose positions look at one another."""
 
     def __init__(self, sizes: BlockSizes):
         super().__init__()
@@ -82,21 +89,18 @@ class EncoderBlock(nn.Module):
         self.feed_forward = FeedForward(sizes.size, sizes.hidden_size, sizes.activation)
         self.around_self_attention = Residual(sizes)
         self.around_feed_forward = Residual(sizes)
+
+
+class EncoderBlock(SelfAttentionBlock):
+    """Every position looks at every real position."""
 
     def forward(self, states: States, mask: Bool[Tensor, "batch length"] | None) -> States:
         states = self.around_self_attention(states, lambda x: self.self_attention(x, mask=mask).context)
         return self.around_feed_forward(states, self.feed_forward)
 
 
-class CausalBlock(nn.Module):
+class CausalBlock(SelfAttentionBlock):
     """Every position looks at itself and the positions before it: a decoder that has no source."""
-
-    def __init__(self, sizes: BlockSizes):
-        super().__init__()
-        self.self_attention = MultiHeadAttention(sizes.size, sizes.heads)
-        self.feed_forward = FeedForward(sizes.size, sizes.hidden_size, sizes.activation)
-        self.around_self_attention = Residual(sizes)
-        self.around_feed_forward = Residual(sizes)
 
     def forward(
         self, states: States, mask: Bool[Tensor, "batch length"] | None = None, past: Memory | None = None

@@ -11,18 +11,19 @@ any length can be read in pieces. `PlainLSTM` is the same layer without the atte
 """
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.attention import Additive, Attention, Memory
+from regard.attention import Additive, Attention, Memory, masks
 from regard.errors import UsageError
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import arrange, to_front
 
+Tokens = Int[Tensor, "batch length"]
 Inputs = Float[Tensor, "batch length input_size"]
 States = Float[Tensor, "batch length size"]
 Mask = Bool[Tensor, "batch length"]
@@ -162,6 +163,46 @@ class RecurrentStack(nn.Module):
         if mask is not None:
             states = arrange(states, back).masked_fill(~mask.unsqueeze(-1), 0.0)
         return states, tuple(carried)
+
+
+class StackReader(nn.Module):
+    """Tokens, embedded and read by a stack: what every model around one has in common. `config` has its sizes."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary, config.embedding_size)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.dropout = Dropout(config.dropout)
+        self.stack = RecurrentStack(
+            config.embedding_size,
+            config.size,
+            config.layers,
+            span=config.span,
+            dropout=config.dropout,
+            intra_attention=config.intra_attention,
+        )
+
+    def states(self, tokens: Tokens, carried: tuple[Past, ...] | None = None) -> tuple[States, tuple[Past, ...]]:
+        """One state per token, zero at padding, and what to carry to the tokens that follow."""
+        mask = masks.real_tokens(tokens, self.config.pad)
+        return self.stack(self.dropout(self.embedding(tokens)), None if bool(mask.all()) else mask, carried)
+
+    def over_tokens(
+        self, weights: Float[Tensor, "batch heads tokens keys"]
+    ) -> Float[Tensor, "batch heads tokens tokens"]:
+        """Recorded weights by the token looked at."""
+        return over_tokens(weights, self.config.span)
+
+    @staticmethod
+    def attention_kind(name: str) -> str:
+        """Every attention looks at what its own sequence said before: `decoder`."""
+        return "decoder"
+
+    @staticmethod
+    def attention_layer(name: str) -> int:
+        """The layer an attention belongs to, counted from 1: `stack.layers.0.attention` is in layer 1."""
+        return int(name.split(".")[2]) + 1
 
 
 def over_tokens(

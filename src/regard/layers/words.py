@@ -32,3 +32,16 @@ class Words(nn.Module):
 
     def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
         return F.linear(states, self.output_weight)
+
+
+class SaysWords(nn.Module):
+    """A model with `words` of its own, with which its states are compared."""
+
+    words: Words
+
+    @property
+    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
+        return self.words.output_weight
+
+    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
+        return self.words.logits(states)

@@ -30,7 +30,7 @@ from regard.errors import UsageError
 from regard.layers.dropout import Dropout
 from regard.layers.image_encoder import ImageEncoder, Images, Regions
 from regard.layers.recurrent import Hidden, RecurrentDecoder, arrange, to_front
-from regard.layers.words import Words
+from regard.layers.words import SaysWords, Words
 
 Tokens = Int[Tensor, "batch length"]
 States = Float[Tensor, "batch length size"]
@@ -77,7 +77,7 @@ class State:
     hidden: Hidden
 
 
-class AttendTell(nn.Module):
+class AttendTell(SaysWords):
     """An LSTM that looks at the picture before every word."""
 
     def __init__(self, config: Config):
@@ -146,13 +146,6 @@ class AttendTell(nn.Module):
     def _say(self, words: Tensor, states: Tensor, contexts: Tensor) -> Tensor:
         """E y_{t-1} + L_h h_t + L_z z_t"""
         return self.dropout(words + self.say_state(self.dropout(states)) + self.say_context(contexts))
-
-    @property
-    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        return self.words.output_weight
-
-    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.words.logits(states)
 
     @staticmethod
     def attention_kind(name: str) -> str:

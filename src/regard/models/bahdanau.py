@@ -24,7 +24,7 @@ from regard.attention import Attention, Memory, masks
 from regard.attention.scores import Additive
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Hidden, RecurrentDecoder, RecurrentEncoder, arrange, to_front
-from regard.layers.words import Words
+from regard.layers.words import SaysWords, Words
 
 Tokens = Int[Tensor, "batch length"]
 Source = Int[Tensor, "batch source"]
@@ -60,7 +60,7 @@ class State:
     hidden: Hidden
 
 
-class Bahdanau(nn.Module):
+class Bahdanau(SaysWords):
     """An encoder-decoder that searches the source at every step."""
 
     def __init__(self, config: Config):
@@ -124,13 +124,6 @@ class Bahdanau(nn.Module):
         """The maxout readout t_i."""
         hidden = self.readout(torch.cat([before, words, context], dim=-1))
         return self.dropout(hidden.unflatten(-1, (-1, 2)).amax(-1))
-
-    @property
-    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        return self.words.output_weight
-
-    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.words.logits(states)
 
     @staticmethod
     def attention_kind(name: str) -> str:

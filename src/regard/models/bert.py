@@ -80,15 +80,7 @@ class Encoder(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        sizes = BlockSizes(
-            config.size,
-            config.hidden_size,
-            config.heads,
-            config.dropout,
-            pre_norm=False,
-            activation=config.activation,
-            epsilon=config.epsilon,
-        )
+        sizes = BlockSizes.of(config, pre_norm=False)
         self.embedding = nn.Embedding(config.vocabulary, config.size)
         self.segments = nn.Embedding(config.segments, config.size)
         self.positions = LearnedPositions(config.max_length, config.size)

@@ -22,7 +22,7 @@ from regard.layers.blocks import BlockSizes, DecoderBlock
 from regard.layers.dropout import Dropout
 from regard.layers.image_encoder import ImageEncoder, Images, Regions
 from regard.layers.positions import SinusoidalPositions
-from regard.layers.words import Words
+from regard.layers.words import SaysWords, Words
 
 Tokens = Int[Tensor, "batch length"]
 States = Float[Tensor, "batch length size"]
@@ -58,7 +58,7 @@ class State:
     place: Int[Tensor, "batch"]  # of the next word
 
 
-class CaptionTransformer(nn.Module):
+class CaptionTransformer(SaysWords):
     """Pre-norm decoder blocks whose source is a picture."""
 
     def __init__(self, config: Config):
@@ -69,7 +69,7 @@ class CaptionTransformer(nn.Module):
         self.region_norm = nn.LayerNorm(config.size)
         self.words = Words(config.vocabulary, config.size, config.size, tied=True, dropout=0.0)
         self.positions = SinusoidalPositions(128, config.size)
-        sizes = BlockSizes(config.size, config.hidden_size, config.heads, config.dropout, pre_norm=True)
+        sizes = BlockSizes.of(config, pre_norm=True)
         self.layers = nn.ModuleList(DecoderBlock(sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.size)
         self.dropout = Dropout(config.dropout)
@@ -114,13 +114,6 @@ class CaptionTransformer(nn.Module):
             states, memory = layer(states, regions[number], mask, None if pasts is None else pasts[number])
             known.append(memory)
         return self.norm(states), tuple(known)
-
-    @property
-    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        return self.words.output_weight
-
-    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.words.logits(states)
 
     @staticmethod
     def attention_kind(name: str) -> str:

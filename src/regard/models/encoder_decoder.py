@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from regard.attention import masks
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import Bridge, Hidden, RecurrentDecoder, RecurrentEncoder, arrange, to_front
-from regard.layers.words import Words
+from regard.layers.words import SaysWords, Words
 
 Tokens = Int[Tensor, "batch length"]
 Source = Int[Tensor, "batch source"]
@@ -68,7 +68,7 @@ class State:
     hidden: Hidden
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(SaysWords):
     """A sentence squeezed into one vector, and another one unfolded from it."""
 
     def __init__(self, config: Config):
@@ -123,10 +123,3 @@ class EncoderDecoder(nn.Module):
         """Logits for the token after `tokens`, and the state in which that token is known."""
         said, state = self._unfold(self.words(tokens).unsqueeze(1), state)
         return self.logits(said.squeeze(1)), state
-
-    @property
-    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        return self.words.output_weight
-
-    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.words.logits(states)

@@ -79,15 +79,7 @@ class GPT2(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        sizes = BlockSizes(
-            config.size,
-            config.hidden_size,
-            config.heads,
-            config.dropout,
-            pre_norm=True,
-            activation=config.activation,
-            epsilon=config.epsilon,
-        )
+        sizes = BlockSizes.of(config, pre_norm=True)
         self.embedding = nn.Embedding(config.vocabulary, config.size)
         self.positions = nn.Embedding(config.context, config.size)
         self.dropout = Dropout(config.dropout)

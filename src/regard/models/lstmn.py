@@ -15,9 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention import masks
-from regard.layers.dropout import Dropout
-from regard.layers.intra_attention import Past, RecurrentStack, over_tokens
+from regard.layers.intra_attention import Past, StackReader
 
 Tokens = Int[Tensor, "batch length"]
 States = Float[Tensor, "batch length size"]
@@ -45,23 +43,11 @@ PRESETS: dict[str, dict[str, object]] = {
 }
 
 
-class LSTMN(nn.Module):
+class LSTMN(StackReader):
     """A recurrent language model that looks back at what it has read."""
 
     def __init__(self, config: Config):
-        super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(config.vocabulary, config.embedding_size)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
-        self.dropout = Dropout(config.dropout)
-        self.stack = RecurrentStack(
-            config.embedding_size,
-            config.size,
-            config.layers,
-            span=config.span,
-            dropout=config.dropout,
-            intra_attention=config.intra_attention,
-        )
+        super().__init__(config)
         equal = config.size == config.embedding_size
         self.output = nn.Identity() if equal else nn.Linear(config.size, config.embedding_size, bias=False)
 
@@ -71,9 +57,7 @@ class LSTMN(nn.Module):
 
     def read(self, tokens: Tokens, carried: tuple[Past, ...] | None = None) -> tuple[States, tuple[Past, ...]]:
         """One state per token, to be compared with `output_weight`; and what the tokens that follow must know."""
-        mask = masks.real_tokens(tokens, self.config.pad)
-        inputs = self.dropout(self.embedding(tokens))
-        states, carried = self.stack(inputs, None if bool(mask.all()) else mask, carried)
+        states, carried = self.states(tokens, carried)
         return self.output(self.dropout(states)), carried
 
     @property
@@ -83,19 +67,3 @@ class LSTMN(nn.Module):
 
     def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
         return F.linear(states, self.output_weight)
-
-    def over_tokens(
-        self, weights: Float[Tensor, "batch heads tokens keys"]
-    ) -> Float[Tensor, "batch heads tokens tokens"]:
-        """Recorded weights by the token looked at."""
-        return over_tokens(weights, self.config.span)
-
-    @staticmethod
-    def attention_kind(name: str) -> str:
-        """Every attention looks at what its own sequence said before: `decoder`."""
-        return "decoder"
-
-    @staticmethod
-    def attention_layer(name: str) -> int:
-        """The layer an attention belongs to, counted from 1: `stack.layers.0.attention` is in layer 1."""
-        return int(name.split(".")[2]) + 1

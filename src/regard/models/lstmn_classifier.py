@@ -12,8 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention import masks
-from regard.layers.dropout import Dropout
-from regard.layers.intra_attention import RecurrentStack, over_tokens
+from regard.layers.intra_attention import StackReader
 
 
 @dataclass(frozen=True)
@@ -38,47 +37,18 @@ PRESETS: dict[str, dict[str, object]] = {
 }
 
 
-class LSTMNClassifier(nn.Module):
+class LSTMNClassifier(StackReader):
     """Labels a text by the mean of what it thought while reading it."""
 
     reads = "tokens"
 
     def __init__(self, config: Config):
-        super().__init__()
-        self.config = config
-        self.embedding = nn.Embedding(config.vocabulary, config.embedding_size)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
-        self.dropout = Dropout(config.dropout)
-        self.stack = RecurrentStack(
-            config.embedding_size,
-            config.size,
-            config.layers,
-            span=config.span,
-            dropout=config.dropout,
-            intra_attention=config.intra_attention,
-        )
+        super().__init__(config)
         self.label = nn.Linear(config.size, config.labels)
 
     def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch labels"]:
         """Logits of the labels; a text without a real token has those of the bias alone."""
-        mask = masks.real_tokens(tokens, self.config.pad)
-        inputs = self.dropout(self.embedding(tokens))
-        states, _ = self.stack(inputs, None if bool(mask.all()) else mask)
-        mean = states.sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+        states, _ = self.states(tokens)
+        real = masks.real_tokens(tokens, self.config.pad)
+        mean = states.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
         return self.label(self.dropout(mean))
-
-    def over_tokens(
-        self, weights: Float[Tensor, "batch heads tokens keys"]
-    ) -> Float[Tensor, "batch heads tokens tokens"]:
-        """Recorded weights by the token looked at."""
-        return over_tokens(weights, self.config.span)
-
-    @staticmethod
-    def attention_kind(name: str) -> str:
-        """Every attention looks at what its own sequence said before: `decoder`."""
-        return "decoder"
-
-    @staticmethod
-    def attention_layer(name: str) -> int:
-        """The layer an attention belongs to, counted from 1: `stack.layers.0.attention` is in layer 1."""
-        return int(name.split(".")[2]) + 1

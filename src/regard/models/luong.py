@@ -28,7 +28,7 @@ from regard.layers.recurrent import (
     arrange,
     to_front,
 )
-from regard.layers.words import Words
+from regard.layers.words import SaysWords, Words
 
 Tokens = Int[Tensor, "batch length"]
 Source = Int[Tensor, "batch source"]
@@ -78,7 +78,7 @@ class State:
     place: Int[Tensor, "batch"]  # of the next token
 
 
-class Luong(nn.Module):
+class Luong(SaysWords):
     """A stacked encoder-decoder with one attention on top."""
 
     def __init__(self, config: Config):
@@ -162,13 +162,6 @@ class Luong(nn.Module):
         states, hidden = self.decoder(words.unsqueeze(1), state.hidden)
         said = self._look(states, state.memory, state.place.unsqueeze(1)).squeeze(1)
         return self.logits(said), State(state.memory, hidden, said, state.place + 1)
-
-    @property
-    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        return self.words.output_weight
-
-    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.words.logits(states)
 
     @staticmethod
     def attention_kind(name: str) -> str:

@@ -18,7 +18,7 @@ from regard.attention import masks
 from regard.layers.dropout import Dropout
 from regard.layers.image_encoder import ImageEncoder, Images, Regions
 from regard.layers.recurrent import Hidden, RecurrentDecoder, arrange, to_front
-from regard.layers.words import Words
+from regard.layers.words import SaysWords, Words
 
 Tokens = Int[Tensor, "batch length"]
 States = Float[Tensor, "batch length size"]
@@ -52,7 +52,7 @@ class State:
     hidden: Hidden
 
 
-class ShowTell(nn.Module):
+class ShowTell(SaysWords):
     """An LSTM that has seen the picture."""
 
     def __init__(self, config: Config):
@@ -89,10 +89,3 @@ class ShowTell(nn.Module):
         """Logits for the word after `tokens`, and the state in which that word is known."""
         states, hidden = self.decoder(self.words(tokens).unsqueeze(1), state.hidden)
         return self.logits(self.dropout(states[:, 0])), State(hidden)
-
-    @property
-    def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        return self.words.output_weight
-
-    def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
-        return self.words.logits(states)

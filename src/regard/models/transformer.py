@@ -134,9 +134,7 @@ class Transformer(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        sizes = BlockSizes(
-            config.size, config.hidden_size, config.heads, config.dropout, config.pre_norm, config.activation
-        )
+        sizes = BlockSizes.of(config)
         fixed = config.pad if config.starts_with_pad else None
         self.embedding = nn.Embedding(config.vocabulary, config.size, padding_idx=fixed)
         nn.init.normal_(self.embedding.weight, std=config.size**-0.5)

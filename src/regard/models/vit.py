@@ -75,9 +75,7 @@ class VisionTransformer(nn.Module):
         super().__init__()
         self.config = config
         side = config.image_size // config.patch_size
-        sizes = BlockSizes(
-            config.size, config.hidden_size, config.heads, config.dropout, True, config.activation, config.epsilon
-        )
+        sizes = BlockSizes.of(config, pre_norm=True)
         self.patches = nn.Conv2d(config.channels, config.size, config.patch_size, stride=config.patch_size)
         self.class_token = nn.Parameter(torch.zeros(1, 1, config.size))
         self.positions = nn.Parameter(torch.empty(1, 1 + side * side, config.size))

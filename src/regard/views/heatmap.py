@@ -40,21 +40,16 @@ def heatmap(
     [queries, keys] with its labels. `scale` is "sqrt" or "linear".
     """
     if isinstance(weights, AttentionMap):
-        heads = weights.weights.shape[0]
         matrix, masked = mean_heads(weights).weights[0], weights.masked
         queries = weights.queries if queries is None else queries
         keys = weights.keys if keys is None else keys
-        if title is None:
-            title = weights.name if heads == 1 else f"{weights.name}, mean of {heads} heads"
+        title = _title(weights) if title is None else title
     else:
         matrix = np.asarray(weights, dtype=np.float32)
         masked = np.zeros(matrix.shape, dtype=bool)
     if queries is None or keys is None:
         raise UsageError("a heat map of a plain matrix needs labels: give queries=[...] and keys=[...]")
-    if matrix.shape != (len(queries), len(keys)) or 0 in matrix.shape:
-        raise RegardError(
-            f"weights have shape {matrix.shape} but there are {len(queries)} queries and {len(keys)} keys"
-        )
+    _check_shape(matrix, queries, keys)
     target = None if path is None else picture_path(path)
 
     cell = _cell_size(max(matrix.shape))
@@ -87,6 +82,18 @@ def heatmap(
     if target is not None:
         save(figure, target)
     return figure
+
+
+def _title(known: AttentionMap) -> str:
+    heads = known.weights.shape[0]
+    return known.name if heads == 1 else f"{known.name}, mean of {heads} heads"
+
+
+def _check_shape(matrix: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> None:
+    if matrix.shape != (len(queries), len(keys)) or 0 in matrix.shape:
+        raise RegardError(
+            f"weights have shape {matrix.shape} but there are {len(queries)} queries and {len(keys)} keys"
+        )
 
 
 def heads_figure(
