@@ -349,7 +349,7 @@ def test_an_attention_without_a_batch_axis_is_recorded_as_a_batch_of_one() -> No
 
 def test_a_model_that_is_one_attention_is_named_in_its_errors() -> None:
     attention = MultiHeadAttention(SIZE, HEADS)
-    with pytest.raises(UsageError, match=r"^there is no head 9 in this attention: it has 4"), record(attention, heads=9):
+    with pytest.raises(UsageError, match=r"no head 9 in this attention: it has 4"), record(attention, heads=9):
         attention(torch.randn(1, 2, SIZE))
 
 

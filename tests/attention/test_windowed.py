@@ -1,5 +1,7 @@
 """Attention through a window: the same as full attention under a band of a mask, forwards and backwards."""
 
+from collections import Counter
+
 import pytest
 import torch
 from torch import Tensor
@@ -33,6 +35,23 @@ def test_it_is_full_attention_under_a_band(
     wanted.context.square().sum().backward()
     for one, other in zip(near, full, strict=True):
         torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_gradients_are_put_together_once_however_many_windows_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice of a long input has a gradient as long as the input: one per window would be quadratic."""
+    monkeypatch.setattr(dot_product, "WINDOW_QUERIES", 5)
+    parts = tensors(50, 50)
+    arriving: Counter[int] = Counter()
+    todo, known = [dot_product.attend(*parts, causal=True, window=3).context.grad_fn], set()
+    while todo:
+        node = todo.pop()
+        if node in known or node is None:
+            continue
+        known.add(node)
+        for after, _ in node.next_functions:
+            todo.append(after)
+            arriving.update(number for number, part in enumerate(parts) if getattr(after, "variable", None) is part)
+    assert arriving == {0: 1, 1: 1, 2: 1}
 
 
 def test_heads_have_a_window_over_themselves_but_not_over_a_memory() -> None:

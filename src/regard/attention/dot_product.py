@@ -9,6 +9,7 @@ only those: time and memory grow with the length, not with its square.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -98,19 +99,29 @@ def windowed(
     """The context of some queries after the other, each time over the keys that any of them may see."""
     queries, count = query.shape[-2], keys.shape[-2]
     allowed = None if allowed is None else allowed.expand(*allowed.shape[:-1], count)
+    key_parts, value_parts = keys.split(WINDOW_QUERIES, dim=-2), values.split(WINDOW_QUERIES, dim=-2)
     pieces = []
-    for start in range(0, max(queries, 1), WINDOW_QUERIES):
-        rows = slice(start, min(start + WINDOW_QUERIES, queries))
+    for number, part in enumerate(query.split(WINDOW_QUERIES, dim=-2)):
+        rows = slice(number * WINDOW_QUERIES, number * WINDOW_QUERIES + part.shape[-2])
         places = torch.arange(rows.start, rows.stop, device=query.device) + count - queries
         before, after = rows.start + count - queries - window, rows.stop + count - queries + (0 if causal else window)
-        near = slice(max(0, before), min(count, after))
+        near = slice(max(0, before), max(0, before, min(count, after)))
         visible = masks.combine(
             None if allowed is None else allowed[..., rows if allowed.shape[-2] > 1 else slice(None), near],
             in_sight(places, torch.arange(near.start, near.stop, device=query.device), causal, window),
         )
-        part = query[..., rows, :], keys[..., near, :], values[..., near, :]
-        pieces.append(fused(*part, allowed=visible, causal=False, scale=scale))
+        seen = _stretch(key_parts, near), _stretch(value_parts, near)
+        pieces.append(fused(part, *seen, allowed=visible, causal=False, scale=scale))
     return torch.cat(pieces, dim=-2)
+
+
+def _stretch(parts: Sequence[Tensor], near: slice) -> Float[Tensor, "*batch keys size"]:
+    """Some neighbours, of parts that were cut once: the gradient of a slice of the whole would be as long as the whole,
+    and there are as many slices as windows."""
+    first, last = near.start // WINDOW_QUERIES, -(-near.stop // WINDOW_QUERIES)
+    some = parts[first : max(last, first + 1)]
+    start = first * WINDOW_QUERIES
+    return torch.cat(list(some), dim=-2)[..., near.start - start : near.stop - start, :]
 
 
 def fused(
