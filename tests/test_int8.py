@@ -104,3 +104,19 @@ def test_a_model_in_8_bits_is_not_exported_further(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is in 8 bits: export the whole model"):
         export_run(tmp_path / "small", "hf", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_inputs_far_larger_than_most_stay_whole_and_are_saved(tmp_path: Path) -> None:
+    tiny_runs.encoder("bert", tmp_path / "run")
+    whole, loaded = regard.load(tmp_path / "run"), regard.load(tmp_path / "run")
+    for model in (whole.model, loaded.model):
+        model.encoder.norm.bias.data[3] = 60.0  # what every block adds to: an outlier, as training makes them
+    to_int8(loaded.model)
+    layers = {name: layer for name, layer in loaded.model.named_modules() if isinstance(layer, Int8Linear)}
+    first = next(name for name in layers if name.endswith("layers.0.self_attention.query_key_value"))
+    assert layers[first].columns.tolist() == [3]
+    assert any(not len(layer.columns) for layer in layers.values())
+    vectors, small = whole.embed(TEXTS, normalize=True), loaded.embed(TEXTS, normalize=True)
+    assert (vectors * small).sum(1).min() > 0.99
+    loaded.save_pretrained(tmp_path / "small")
+    assert (regard.load(tmp_path / "small").embed(TEXTS, normalize=True) == small).all()

@@ -94,3 +94,38 @@ def test_saved_copied_and_filled_again() -> None:
     other(states)  # packs what it is about to lose
     other.load_state_dict(quantised.state_dict())
     torch.testing.assert_close(other(states), before, rtol=0, atol=0)
+
+
+def with_outlier() -> tuple[nn.Linear, Tensor, Int8Linear]:
+    """A layer one of whose inputs is fifty times as large as the others, and the same with that input whole."""
+    linear, states = layer(), torch.randn(6, 48)
+    states[:, 7] *= 50
+    return linear, states, Int8Linear.of(linear.weight, linear.bias, torch.tensor([7, 30]))
+
+
+def test_whole_columns_do_not_spoil_the_others() -> None:
+    linear, states, quantised = with_outlier()
+    wanted = linear(states)
+    blurred = (Int8Linear.of(linear.weight, linear.bias)(states) - wanted).abs().mean()
+    assert (quantised(states) - wanted).abs().mean() < blurred / 5
+
+
+def test_whole_columns_are_added_to_the_sum_of_whole_numbers() -> None:
+    linear, states, quantised = with_outlier()
+    rest, few = torch.arange(48)[~torch.isin(torch.arange(48), quantised.columns)], quantised.columns
+    other = nn.Linear(46, 40)
+    other.weight.data, other.bias.data = linear.weight.data[:, rest], linear.bias.data
+    wanted = spelled_out(other, states[:, rest]) + states[:, few].double() @ linear.weight.data[:, few].double().T
+    torch.testing.assert_close(quantised(states).double(), wanted, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(quantised.rows(states, 8, 30), quantised(states)[:, 8:30])
+    for number in range(len(states)):
+        torch.testing.assert_close(quantised(states[number : number + 1])[0], quantised(states)[number])
+
+
+def test_whole_columns_however_large_give_no_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear = layer()
+    states = torch.full((2, 48), 1e-30)
+    states[:, 7] = 1e30
+    assert Int8Linear.of(linear.weight, linear.bias, torch.tensor([7]))(states).isfinite().all()
+    monkeypatch.setattr(int8, "_has_fbgemm", lambda device: False)
+    assert Int8Linear.of(linear.weight, linear.bias, torch.tensor([7]))(states).isfinite().all()

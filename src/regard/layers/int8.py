@@ -8,6 +8,9 @@ A scale of its own lets a row be what it is in any company: torch's dynamic quan
 batch, so a large row there blurs the small ones beside it. Weights stop at 64 because AVX2 adds the products of two
 neighbours in 16 bits, and 2 * 255 * 64 is the most that fits.
 
+Trained Transformers have a few inputs that are ten times as large as all others, in every row (Dettmers et al. 2022).
+Such `columns` would spoil the scale of each row, so they are left out of P and Q and added whole.
+
 The product is FBGEMM's, through operators that torch calls deprecated; they are named in this file and nowhere else.
 Where FBGEMM is missing (other processors, GPUs) the same whole numbers are multiplied as floats: as exact, not faster.
 """
@@ -35,21 +38,38 @@ class Int8Linear(nn.Module):
     scale: Float[Tensor, "outputs"]
     bias: Float[Tensor, "outputs"] | None
 
+    columns: Int[Tensor, "few"]  # inputs that are not quantised
+    whole: Float[Tensor, "outputs few"]  # their weights
+
     def __init__(self, inputs: int, outputs: int, bias: bool = True):
         super().__init__()
         self.register_buffer("weight", torch.zeros(outputs, inputs, dtype=torch.int8))
         self.register_buffer("scale", torch.ones(outputs))
         self.register_buffer("bias", torch.zeros(outputs) if bias else None)
-        self._packed: dict[tuple[int, int], tuple[Product, Tensor | None]] = {}
+        self.register_buffer("columns", torch.zeros(0, dtype=torch.int64))
+        self.register_buffer("whole", torch.zeros(outputs, 0))
+        self._packed: dict[tuple[int, int], tuple[Product, Tensor | None, Tensor]] = {}
 
     @classmethod
-    def of(cls, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None = None) -> "Int8Linear":
+    def of(
+        cls,
+        weight: Float[Tensor, "outputs inputs"],
+        bias: Float[Tensor, "outputs"] | None = None,
+        columns: Int[Tensor, "few"] | None = None,
+    ) -> "Int8Linear":
         layer = cls(weight.shape[1], weight.shape[0], bias is not None)
         weight = weight.detach().float()
+        if columns is not None:
+            layer.columns, layer.whole = columns, weight[:, columns].contiguous()
+            weight = weight.index_fill(1, columns, 0.0)
         layer.scale = (weight.abs().amax(1) / LARGEST_WEIGHT).clamp(min=TINY)
         layer.weight = (weight / layer.scale[:, None]).round().to(torch.int8)
         layer.bias = None if bias is None else bias.detach().float().clone()
         return layer
+
+    def reserve(self, columns: int) -> None:
+        """Room for so many whole columns, to be filled from a checkpoint."""
+        self.columns, self.whole = self.columns.new_zeros(columns), self.whole.new_zeros(len(self.scale), columns)
 
     def forward(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         return self.rows(states, 0, len(self.scale))
@@ -59,11 +79,22 @@ class Int8Linear(nn.Module):
         part = self._packed.get((start, stop))
         if part is None:
             product = _packed(self.weight[start:stop], self.scale[start:stop])
-            part = self._packed[start, stop] = product, None if self.bias is None else self.bias[start:stop]
-        product, bias = part
-        largest = states.abs().amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
+            bias = None if self.bias is None else self.bias[start:stop]
+            part = self._packed[start, stop] = product, bias, self.whole[start:stop].T.contiguous()
+        product, bias, whole = part
+        size = states.abs()
+        if len(whole):
+            size.index_fill_(-1, self.columns, 0.0)
+            bias = self._added(states, whole, bias)
+        largest = size.amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
         found = product(states / largest)
         return found * largest if bias is None else torch.addcmul(bias, found, largest)
+
+    def _added(self, states: Tensor, whole: Float[Tensor, "few part"], bias: Tensor | None) -> Tensor:
+        """What the whole columns give, and the bias."""
+        chosen = states.reshape(-1, states.shape[-1]).index_select(1, self.columns)
+        added = torch.mm(chosen, whole) if bias is None else torch.addmm(bias, chosen, whole)
+        return added.view(*states.shape[:-1], whole.shape[1])
 
     def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
         self._packed.clear()  # what was packed lies where the layer was
@@ -84,7 +115,7 @@ def _packed(weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs
     """The product of a matrix with inputs between -1 and 1, the matrix in the order in which the kernel reads it."""
     if not _has_fbgemm(weight.device):
         return lambda states: (
-            F.linear((states * LARGEST_INPUT).round(), weight.to(states.dtype)) * (scale / LARGEST_INPUT)
+            F.linear((states.clamp(-1, 1) * LARGEST_INPUT).round(), weight.to(states.dtype)) * (scale / LARGEST_INPUT)
         )
     kernel, operator = _fbgemm(weight, scale), getattr(torch.ops.quantized, OPERATOR).default
     return lambda states: operator(states.contiguous(), 1 / LARGEST_INPUT, LARGEST_INPUT + 1, kernel)
