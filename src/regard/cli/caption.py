@@ -30,7 +30,7 @@ def caption(
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what pictures show: a line of caption, score and file for each.
+    """Say what pictures show. A line of caption, score and file for each.
 
     A picture that cannot be read is named, the others are captioned, and the exit code is 1.
     """

@@ -45,7 +45,7 @@ def classify(
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
-    """Classify texts or pictures: label and probability of each, in order. Empty lines stay empty."""
+    """Classify texts or pictures. Label and probability of each, in order; empty lines stay empty."""
     from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
     from regard.progress import counting

@@ -9,7 +9,7 @@ import typer
 def demo(
     out: Annotated[str, typer.Option("--out", help="Run folder; an earlier demo there is replaced.")] = "runs/demo",
 ) -> None:
-    """Train the demo translator (English to Spanish), score it, and write the page of what it attends to."""
+    """Train the demo translator (English to Spanish). Score it, and write the page of what it attends to."""
     from regard.demo import run_demo
 
     run_demo(Path(out))

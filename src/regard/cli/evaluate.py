@@ -31,7 +31,10 @@ def evaluate(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """BLEU and chrF with intervals, perplexity, BLEU by length, and alignment error where gold links exist."""
+    """Score runs on a split of their own data.
+
+    BLEU and chrF with intervals, perplexity, accuracy, BLEU by length, and alignment error where gold links exist.
+    """
     from functools import partial
 
     from regard.recipes import runner

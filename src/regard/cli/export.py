@@ -15,7 +15,7 @@ def export(
         str | None, typer.Option("--quantization", help="int8 of ctranslate2, q8_0 of gguf (default: float32).")
     ] = None,
 ) -> None:
-    """Take a model elsewhere, and compare it there with itself here; a copy that differs is not kept.
+    """Take a model to another engine. It is compared there with itself here; a copy that differs is not kept.
 
     regard export runs/sst2-bert --to hf --out sst2-hf
 

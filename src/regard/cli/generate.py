@@ -49,7 +49,7 @@ def generate(
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on from a prompt, or from every line of a file; a single text appears while it is made."""
+    """Go on from a prompt, or from every line of a file. A single text appears while it is made."""
     from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
 

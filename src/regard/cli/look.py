@@ -19,7 +19,7 @@ def look(
     heads: Annotated[str | None, typer.Option("--heads", help="Such as 0,3, counted from 0 (default: all).")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="page.html, map.svg or map.png.")] = None,
 ) -> None:
-    """See what a translation attends to: a page, a picture, or a map on the terminal."""
+    """See what a model attends to. A page, a picture, or a map on the terminal."""
     from regard.loading import load_for
     from regard.looking import draw
 

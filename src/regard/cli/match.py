@@ -18,7 +18,7 @@ def match(
     output: Figure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Label pictures by a few examples: label, its probability, the file, and all probabilities, a line each."""
+    """Label pictures by a few examples. Label, its probability, the file, and all probabilities, a line each."""
     from regard.data.images import picture_paths
     from regard.loading import load_for
     from regard.progress import counting

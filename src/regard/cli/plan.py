@@ -32,7 +32,7 @@ def plan(
     papers: Annotated[bool, typer.Option("--papers", help="The table of what papers report.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a training will take before anything is rented: memory, arithmetic, time."""
+    """Say what a training will take: memory, arithmetic, time. Before anything is rented."""
     from regard.plan import Wishes
     from regard.plan.verb import say_papers, say_plan
 

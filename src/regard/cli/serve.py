@@ -18,7 +18,7 @@ def serve(
     max_concurrent: Annotated[int, typer.Option(help="Requests at once, those that wait included.")] = 64,
     timeout: Annotated[float, typer.Option(help="Seconds until an answer.")] = 60,
 ) -> None:
-    """Serve runs to programs: a REST API, on this machine only unless told otherwise. /docs says what it can do."""
+    """Serve runs to programs through a REST API. On this machine only unless told otherwise: see /docs there."""
     from regard.explorer.limits import MEGABYTE, Limits
     from regard.explorer.serving import serve as serve_runs
 

@@ -20,7 +20,7 @@ def tag(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tag the words of sentences: word/TAG word/TAG ..., a line each, in order. Empty lines stay empty."""
+    """Tag the words of sentences. word/TAG word/TAG ..., a line each, in order; empty lines stay empty."""
     from regard.loading import load_for
     from regard.progress import counting
 

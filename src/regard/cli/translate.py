@@ -54,7 +54,7 @@ def translate(
     int8: Int8 = False,
     as_json: AsJson = False,
 ) -> None:
-    """Translate lines: FILE or standard input to standard output, in order. Empty lines stay empty."""
+    """Translate lines, in order. FILE or standard input to standard output; empty lines stay empty."""
     from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
 
