@@ -9,6 +9,7 @@ from regard.public import hub
 from regard.public.building import understood
 from regard.public.folder import is_public
 from regard.training import checkpoints
+from regard.training.freed_memory import keep_freed_memory
 from regard.training.loop import choose_device
 from regard.training.recovery import check_for_use
 from regard.training.run import CONFIG, Run
@@ -27,6 +28,7 @@ def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     from regard.int8 import load_int8_weights, stored_in_8_bits, to_int8
     from regard.recipes.jobs import named_job
 
+    keep_freed_memory()
     if int8:
         loaded = load(run, device)
         to_int8(loaded.model)

@@ -39,11 +39,11 @@ def serve(
     from regard.explorer.server import Server
     from regard.training.freed_memory import return_freed_memory
 
-    return_freed_memory()
     key = the_key(key_file)
     listening = listen(host, port)
     with listening:
         loaded = load_all(runs)
+        return_freed_memory()
         is_local = host in LOCAL
         if not is_local and key is None:
             warning = f"whoever reaches {host} may use these models; --api-key-file asks for a key"

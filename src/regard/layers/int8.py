@@ -85,16 +85,13 @@ class Int8Linear(nn.Module):
         size = states.abs()
         if len(whole):
             size.index_fill_(-1, self.columns, 0.0)
-            bias = self._added(states, whole, bias)
         largest = size.amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
-        found = product(states / largest)
-        return found * largest if bias is None else torch.addcmul(bias, found, largest)
-
-    def _added(self, states: Tensor, whole: Float[Tensor, "few part"], bias: Tensor | None) -> Tensor:
-        """What the whole columns give, and the bias."""
-        chosen = states.reshape(-1, states.shape[-1]).index_select(1, self.columns)
-        added = torch.mm(chosen, whole) if bias is None else torch.addmm(bias, chosen, whole)
-        return added.view(*states.shape[:-1], whole.shape[1])
+        found = product(torch.div(states, largest, out=size))  # memory that has just been used is the quickest
+        found = found.mul_(largest) if bias is None else torch.addcmul(bias, found, largest, out=found)
+        if len(whole):
+            chosen = states.reshape(-1, states.shape[-1]).index_select(1, self.columns)
+            found.view(-1, stop - start).addmm_(chosen, whole)
+        return found
 
     def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
         self._packed.clear()  # what was packed lies where the layer was
