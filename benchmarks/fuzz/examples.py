@@ -1,7 +1,6 @@
 """Whole examples of the files that loaders read: tiny, and the same bytes in every process (nothing is learnt)."""
 
 import gzip
-import importlib
 import io
 import json
 import struct
@@ -128,7 +127,7 @@ def marian_vocabulary() -> dict[str, int]:
 
 
 def checkpoint(family: str, task: str, files: dict[str, Any], **sizes: Any) -> Files:
-    config = importlib.import_module(families.FAMILIES[family][0]).Config(**sizes)
+    config = families.home(family).Config(**sizes)
     torch.manual_seed(0)
     model = families.build_model(family, config)
     weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})

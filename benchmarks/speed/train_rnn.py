@@ -153,11 +153,11 @@ def prepared(case: Case, kind: str, data: str | None, count: int) -> tuple[nn.Mo
     recipe = load_recipe(case[0], case[1])
     with tempfile.TemporaryDirectory() as folder:
         run = Run.create(Path(folder) / "run", recipe.resolved())
-        model, task = named_job("translate").prepare(recipe, run, data)
+        translator, task = named_job("translate").prepare(recipe, run, data)
         assert isinstance(task, Translation)
         made = (batch.made() for batch, _ in task.batches(Place(0, 0)))
         chosen = mixed(made, count) if kind == "random" else islice(made, count)
-        return model.train(), task, [sorted_by_source(batch) for batch in chosen]
+        return translator.model.train(), task, [sorted_by_source(batch) for batch in chosen]
 
 
 def mixed(batches: Iterator[Batch], count: int) -> Iterator[Batch]:

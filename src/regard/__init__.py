@@ -11,8 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from regard import inspect
-    from regard.attention import attend
-    from regard.attention.watching import record
+    from regard.attention import attend, record
     from regard.loading import load
     from regard.looking import look
 
@@ -21,7 +20,7 @@ _HOMES = {
     "attend": "regard.attention",
     "load": "regard.loading",
     "look": "regard.looking",
-    "record": "regard.attention.watching",
+    "record": "regard.attention",
 }
 
 __all__ = ["__version__", "attend", "inspect", "load", "look", "record"]

@@ -7,54 +7,56 @@ made, and a model that cannot be made of them is an error of one line.
 import dataclasses
 import importlib
 import json
+import pkgutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from regard import settings
+from regard import models, settings
 from regard.errors import RegardError, UsageError, shortened, told
 
 MOST_LAYERS = 500  # of one kind; also heads of a memory, filters by width, blocks: whatever is made one by one
 LARGEST_SIZE = 2**31 - 1
 ONE_BY_ONE = ("layers", "highways", "read_heads", "write_heads")  # endings of names
 
-FAMILIES = {
-    "rnn": ("regard.models.encoder_decoder", "EncoderDecoder"),
-    "bahdanau": ("regard.models.bahdanau", "Bahdanau"),
-    "luong": ("regard.models.luong", "Luong"),
-    "transformer": ("regard.models.transformer", "Transformer"),
-    "ntm": ("regard.models.ntm", "NeuralTuringMachine"),
-    "lstm": ("regard.models.lstm", "LongShortTermMemory"),
-    "lstmn": ("regard.models.lstmn", "LSTMN"),
-    "han": ("regard.models.han", "HierarchicalAttention"),
-    "lstmn-classifier": ("regard.models.lstmn_classifier", "LSTMNClassifier"),
-    "elmo": ("regard.models.elmo", "Elmo"),
-    "tagger": ("regard.models.tagger", "WordTagger"),
-    "vit": ("regard.models.vit", "VisionTransformer"),
-    "snail": ("regard.models.snail", "Snail"),
-    "snail-policy": ("regard.models.snail_policy", "SnailPolicy"),
-    "image-words": ("regard.models.image_words", "ImageWords"),
-    "show-tell": ("regard.models.show_tell", "ShowTell"),
-    "attend-tell": ("regard.models.attend_tell", "AttendTell"),
-    "caption-transformer": ("regard.models.caption_transformer", "CaptionTransformer"),
-    "gpt2": ("regard.models.gpt2", "GPT2"),
-    "bert": ("regard.models.bert", "Bert"),
-    "bert-classifier": ("regard.models.bert", "BertClassifier"),
-    "bert-tagger": ("regard.models.bert", "BertTagger"),
-    "bert-embedder": ("regard.models.bert", "BertEmbedder"),
-}
+
+@cache
+def known() -> dict[str, type[nn.Module]]:
+    """Every family by its name: what the files of `models/` say in their FAMILIES."""
+    names = sorted(entry.name for entry in pkgutil.iter_modules(models.__path__, f"{models.__name__}."))
+    return {family: model for name in names for family, model in importlib.import_module(name).FAMILIES.items()}
+
+
+def named(family: str) -> type[nn.Module]:
+    if family not in known():
+        raise UsageError(f"there is no model family {shortened(family)}: choose one of {', '.join(known())}")
+    return known()[family]
+
+
+def home(family: str) -> Any:
+    """The file of a family: its Config, its PRESETS, its public names."""
+    return importlib.import_module(named(family).__module__)
 
 
 def build_model(family: str, config: Any) -> nn.Module:
-    module, name = _family(family)
+    model = named(family)
     refuse_absurd(config)
     with made_of_sizes(f"a model of the family {family}"):
-        model: nn.Module = getattr(module, name)(config)
-    return model
+        return model(config)
+
+
+def seeded(
+    section: Mapping[str, Any], task: str, seed: int, offered: Mapping[str, Any] | None = None, /, **known: Any
+) -> tuple[Any, str]:
+    """The model of a recipe with weights drawn from the seed, and what a checkpoint says about it."""
+    family, config = resolve(section, offered, **known)
+    torch.manual_seed(seed)
+    return build_model(family, config), config_json(family, config, task)
 
 
 def made_one_by_one(config: Any) -> int:
@@ -117,7 +119,7 @@ def resolve(section: Mapping[str, Any], offered: Mapping[str, Any] | None = None
     if not isinstance(preset, str):
         raise UsageError("the model section needs a preset, such as preset: transformer:tiny")
     family, _, size = preset.partition(":")
-    module, _ = _family(family)
+    module = home(family)
     if size not in module.PRESETS:
         sizes = ", ".join(f"{family}:{name}" for name in module.PRESETS)
         raise UsageError(f"there is no preset {shortened(preset)}: choose one of {sizes}")
@@ -140,16 +142,9 @@ def config_from_json(values: Mapping[str, Any], place: str) -> tuple[str, Any, s
     """The family, the Config and the task of a checkpoint."""
     values = dict(values)
     family, task = values.pop("family", None), values.pop("task", "translate")
-    if not isinstance(family, str) or family not in FAMILIES:
-        raise RegardError(f"{place}: the family {shortened(family)} is not one of {', '.join(FAMILIES)}")
+    if not isinstance(family, str) or family not in known():
+        raise RegardError(f"{place}: the family {shortened(family)} is not one of {', '.join(known())}")
     if not isinstance(task, str):
         raise RegardError(f"{place}: the task is {shortened(task)} but must be a text")
     with made_of_sizes(f"{place}: a model of the family {family}"):
-        return family, settings.build(_family(family)[0].Config, values, place), task
-
-
-def _family(name: str) -> tuple[Any, str]:
-    if name not in FAMILIES:
-        raise UsageError(f"there is no model family {shortened(name)}: choose one of {', '.join(FAMILIES)}")
-    module, model = FAMILIES[name]
-    return importlib.import_module(module), model
+        return family, settings.build(home(family).Config, values, place), task

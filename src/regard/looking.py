@@ -17,7 +17,6 @@ from regard.tasks.image_classifier import ImageEmbedder
 from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.mask_filler import TextEmbedder
 from regard.tasks.translator import Translator
-from regard.views import Example, attention_page, heads_figure, heatmap, merge_words, terminal
 from regard.views.look import Look
 
 
@@ -88,60 +87,16 @@ def _as_text(text: Text) -> str:
 
 
 def draw(
-    loaded: Translator | AlgorithmRunner | Captioner | Classifier | ImageEmbedder | LanguageModel | TextEmbedder,
-    text: str,
-    target: str | None,
-    layers: list[int] | None,
-    heads: list[int] | None,
-    output: str | None,
+    loaded: Any, text: str, target: str | None, layers: list[int] | None, heads: list[int] | None, output: str | None
 ) -> str:
-    """Write the page or picture; what is returned is for the terminal."""
+    """The look at what was typed, written to a file or, without one, as characters; it comes back for the terminal."""
     if not text.strip():
         raise UsageError("there is nothing to look at in an empty text")
-    if isinstance(loaded, Translator):
-        return draw_translation(loaded, text, target, layers, heads, output)
-    if isinstance(loaded, Captioner):
-        return loaded.draw(text, target, output, layers=layers, heads=heads)
-    if target is not None:
-        raise UsageError("--target is for translations and captions; this run makes neither")
-    if isinstance(loaded, LanguageModel):
-        return loaded.draw(text, output, layers=layers, heads=heads)
-    if isinstance(loaded, ImageEmbedder):
-        return loaded.draw(text, output, layers=layers, heads=heads, colour=sys.stdout.isatty())
-    if isinstance(loaded, TextEmbedder):
-        return loaded.draw(as_pair(text), output, layers=layers, heads=heads)
-    if isinstance(loaded, Classifier):
-        read = text if loaded.frame is None else as_pair(text)
-        return loaded.draw(read, output, colour=sys.stdout.isatty())
-    return loaded.draw(text, output)
-
-
-def draw_translation(
-    translator: Translator,
-    text: str,
-    target: str | None,
-    layers: list[int] | None,
-    heads: list[int] | None,
-    output: str | None,
-) -> str:
-    """The attention paid while saying `target`, or else our own translation."""
-    if target is None:
-        result = translator.translate([text])[0]
-        said, tokens, score = result.text, result.tokens, result.score
-    else:
-        said, tokens, score = target, translator.encode_target(target), None
-    maps = translator.look(text, tokens=tokens, layers=layers, heads=heads)
-    if output is not None and output.endswith(".html"):
-        attention_page(f"{text} → {said}", [Example(text, said, maps=maps, score=score)], output)
-        return f"{said}\nwrote {output}"
-    cross = [attention for attention in maps if attention.kind == "cross"]
-    if not cross:
+    reads_pairs = getattr(loaded, "frame", None) is not None or isinstance(loaded, TextEmbedder)
+    found = look_inside(loaded, as_pair(text) if reads_pairs else text, target, layers=layers, heads=heads)
+    is_page = output is not None and output.endswith(".html")
+    if isinstance(loaded, Translator) and not is_page and all(known.kind != "cross" for known in found.maps):
         raise UsageError(f"the layers {layers} hold no cross-attention to draw; choose others, or write a page.html")
-    last = merge_words(cross[-1])
     if output is None:
-        return f"{said}\n\n{terminal(last, colour=sys.stdout.isatty())}"
-    if heads is not None and len(heads) > 1:
-        heads_figure(last, output)
-    else:
-        heatmap(last, path=output)
-    return f"{said}\nwrote {Path(output)}"
+        return found.terminal(colour=sys.stdout.isatty())
+    return "\n".join(line for line in (found.said, f"wrote {found.save(output)}") if line)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from equations import softmax
 from regard.attention import (
     ALIGNMENTS,
     Alignment,
@@ -50,6 +51,40 @@ def softmax_over(scores: Tensor, keys: list[int]) -> Tensor:
     for key in keys:
         weights[key] = math.exp(scores[key]) / total
     return weights
+
+
+# The weights of one sentence from its scores, asked by h at time t
+
+
+def soft(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
+    return softmax(scores)
+
+
+def hard(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
+    best = max(range(len(scores)), key=lambda place: scores[place].item())
+    return [torch.tensor(float(place == best)) for place in range(len(scores))]
+
+
+def within(scores: list[Tensor], near: list[int]) -> list[Tensor]:
+    """The softmax over some places, zero elsewhere."""
+    weights = dict(zip(near, softmax([scores[place] for place in near]), strict=True))
+    return [weights.get(place, torch.zeros(())) for place in range(len(scores))]
+
+
+def local_m(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
+    p = min(time, len(scores) - 1)
+    return within(scores, [place for place in range(len(scores)) if p - align.reach <= place <= p + align.reach])
+
+
+def local_p(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
+    p = len(scores) * torch.sigmoid(align.place.weight[0] @ torch.tanh(align.hidden.weight @ h))
+    near = [place for place in range(len(scores)) if p - align.reach <= place <= p + align.reach]
+    sigma = align.reach / 2
+    gaussian = [torch.exp(-((place - p) ** 2) / (2 * sigma**2)) for place in range(len(scores))]
+    return [weight * height for weight, height in zip(within(scores, near), gaussian, strict=True)]
+
+
+LOOPS = {"soft": soft, "hard": hard, "local_m": local_m, "local_p": local_p}
 
 
 def some_mask() -> Tensor:
@@ -250,6 +285,6 @@ def test_local_p_cannot_predict_from_a_query_of_unknown_size() -> None:
 
 
 def test_an_alignment_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    assert set(ALIGNMENTS) == {"soft", "hard", "local_m", "local_p"}
+    assert set(LOOPS) == set(ALIGNMENTS) >= {"soft", "hard", "local_m", "local_p"}
     with pytest.raises(UsageError, match=r"'stochastic'.*soft, hard, local_m, local_p"):
         named_attention("dot", "stochastic", 4, 4)

@@ -18,6 +18,7 @@ from regard.attention import (
     masks,
     named_attention,
     record,
+    record_own,
 )
 from regard.errors import UsageError
 
@@ -255,7 +256,7 @@ def test_a_layer_that_does_not_exist_is_refused_with_those_that_do(model: Transl
 
 
 def test_a_model_without_attentions_says_so() -> None:
-    with pytest.raises(UsageError, match="attentions are: none"), record(nn.Linear(2, 2), layers=0):
+    with pytest.raises(UsageError, match="attentions are: none"), record_own(nn.Linear(2, 2), layers=0):
         pytest.fail("the block must not begin")
 
 

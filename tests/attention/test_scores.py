@@ -32,7 +32,7 @@ def additive(score: Additive, q: Tensor, k: Tensor, place: int) -> Tensor:
 
 
 def cosine(score: Cosine, q: Tensor, k: Tensor, place: int) -> Tensor:
-    lengths = math.sqrt(torch.dot(q, q)) * math.sqrt(torch.dot(k, k))
+    lengths = torch.dot(q, q).sqrt() * torch.dot(k, k).sqrt()
     return score.sharpness * torch.dot(q, k) / lengths
 
 

@@ -9,7 +9,7 @@ from contract.caption_subjects import CAPTIONERS, pictures
 from contract.subject import Subject
 from contract.translator_subjects import tokens
 from regard import families
-from regard.attention import attentions, record
+from regard.attention import attentions, record_own
 from regard.decoding.protocol import take_rows
 
 TOLERANCE = dict(atol=1e-5, rtol=1e-5)
@@ -52,7 +52,7 @@ def test_what_is_said_depends_on_the_picture(subject: Subject) -> None:
 @every_captioner
 def test_every_attention_has_a_kind_and_a_layer_and_its_weights_cover_the_grid(subject: Subject) -> None:
     model = build(subject)
-    with record(model) as tape:
+    with record_own(model) as tape:
         model(pictures(2), tokens(2, 4, 7))
     crossing = [name for name in tape if model.attention_kind(name) == "cross"]
     assert bool(crossing) == (subject.family != "show-tell")

@@ -1,4 +1,7 @@
-"""What every family of models must satisfy. A new family is one file of subjects beside this one."""
+"""What every family of models must satisfy.
+
+A new family has its SUBJECTS in `tests/models/test_NAME.py`; those of families run alike stand beside this file.
+"""
 
 import importlib
 from pathlib import Path
@@ -12,15 +15,19 @@ from torch import Tensor, nn
 
 from contract.subject import Padding, Subject
 from regard import families
-from regard.attention import attentions, record
+from regard.attention import attentions, record_own
 from regard.training import checkpoints
 
 WIDTH = 5
 NO_PADDING = Padding()
 TOLERANCE = dict(atol=1e-5, rtol=1e-5)
-FILES = sorted(Path(__file__).parent.glob("*_subjects.py"))
+TESTS = Path(__file__).parent.parent
+SHARED = sorted(TESTS.glob("contract/*_subjects.py"))
+OWN = [path for path in sorted(TESTS.glob("models/test_*.py")) if "\nSUBJECTS = " in path.read_text("utf-8")]
 SUBJECTS: list[Subject] = [
-    subject for path in FILES for subject in importlib.import_module(f"contract.{path.stem}").SUBJECTS
+    subject
+    for path in (*SHARED, *OWN)
+    for subject in importlib.import_module(f"{path.parent.name}.{path.stem}").SUBJECTS
 ]
 every_model = pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 
@@ -40,7 +47,7 @@ def loss_of(subject: Subject, model: nn.Module, examples: list[Any], padding: Pa
 
 
 def test_no_family_is_missing_here() -> None:
-    assert {subject.family for subject in SUBJECTS} == set(families.FAMILIES)
+    assert {subject.family for subject in SUBJECTS} == set(families.known())
 
 
 def test_every_subject_has_a_name_of_its_own() -> None:
@@ -139,7 +146,7 @@ def test_recording_changes_nothing(subject: Subject, training: bool) -> None:
     torch.manual_seed(5)
     unwatched = subject.outputs(model, examples, Padding("left"))
     torch.manual_seed(5)
-    with record(model) as tape:
+    with record_own(model) as tape:
         watched = subject.outputs(model, examples, Padding("left"))
     assert all(map(torch.equal, watched, unwatched))
     assert set(tape) == {name for name, _ in attentions(model)}

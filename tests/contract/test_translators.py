@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from contract.subject import Padding, Subject
 from contract.translator_subjects import SUBJECTS, padded, tokens
 from regard import families
-from regard.attention import Attended, MultiHeadAttention, attentions, record
+from regard.attention import Attended, MultiHeadAttention, attentions, record_own
 from regard.decoding.protocol import take_rows
 
 TOLERANCE = dict(atol=1e-5, rtol=1e-5)
@@ -97,7 +97,7 @@ def test_recorded_weights_are_those_the_context_was_read_with(subject: Subject) 
         return hook
 
     handles = [module.register_forward_hook(remember(name), with_kwargs=True) for name, module in attentions(model)]
-    with torch.no_grad(), record(model) as tape:
+    with torch.no_grad(), record_own(model) as tape:
         model(source, target)
     for handle in handles:
         handle.remove()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from contract.subject import Padding, Subject
 from regard import families, inspect
-from regard.attention import Alignment, Attention, Memory, MultiHeadAttention, Score, record
+from regard.attention import Alignment, Attention, Memory, MultiHeadAttention, Score, record_own
 from regard.attention.alignments import Aligned
 from regard.errors import UsageError
 from regard.inspect import Steps
@@ -48,7 +48,7 @@ def test_every_attention_of_every_family_has_stages_that_come_to_what_it_read(su
     model = families.build_model(subject.family, subject.config).eval()
     examples = subject.examples(0)
     unwatched = subject.outputs(model, examples, Padding("left", 1))
-    with inspect.watch(model) as seen, record(model) as tape, torch.no_grad():
+    with inspect.watch(model) as seen, record_own(model) as tape, torch.no_grad():
         watched = subject.outputs(model, examples, Padding("left", 1))
     assert all(map(torch.equal, watched, unwatched))
     assert set(seen.names) == set(tape)
@@ -165,7 +165,7 @@ def test_projections_of_their_own_and_masks_with_a_query_axis_are_understood() -
         torch.randn(2, 5, 6), torch.tensor([[True] * 5, [True] * 3 + [False] * 2]), torch.randn(2, 5, 5)
     )
     narrow = torch.rand(2, 3, 5, generator=torch.Generator().manual_seed(1)) < 0.6
-    with inspect.watch(module) as seen, record(module) as tape, torch.no_grad():
+    with inspect.watch(module) as seen, record_own(module) as tape, torch.no_grad():
         module(torch.randn(2, 3, 8), memory, mask=narrow)
     for row in range(2):
         for query in range(3):
@@ -289,7 +289,7 @@ def test_a_hard_choice_is_the_best_key_or_the_draw_that_was_made() -> None:
     source, target = tokens(1, 5), tokens(1, 4, seed=1)
     story = inspect.steps(model, lambda: model(source, target), "attention", query=1)
     assert story["weights"].tolist() == [float(j == story["probabilities"].argmax()) for j in range(5)]
-    with inspect.watch(model.train()) as seen, record(model) as tape, torch.no_grad():
+    with inspect.watch(model.train()) as seen, record_own(model) as tape, torch.no_grad():
         model(source, target)
     for query in range(4):
         assert seen.steps("attention", query)["weights"].tolist() == tape["attention"][0, 0, query].tolist()

@@ -1,13 +1,12 @@
 """Luong's translators, every score with every alignment, against a loop that spells out the paper's equations."""
 
-import math
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from equations import read, shaken, softmax, stack_step, weighted_sum
+from attention.test_alignments import LOOPS
+from attention.test_scores import EQUATIONS
+from equations import read, shaken, stack_step, weighted_sum
 from regard.attention import ALIGNMENTS, SCORES, record
 from regard.errors import RegardError, UsageError
 from regard.models.luong import PRESETS, Config, Luong
@@ -29,58 +28,6 @@ def table(rows: list[list[int]], side: str) -> Tensor:
     return torch.tensor([[0] * (width - len(r)) + r if side == "left" else r + [0] * (width - len(r)) for r in rows])
 
 
-# score(h_t, h_s) of one state and the key at one place
-
-
-def additive(score: nn.Module, h: Tensor, key: Tensor, place: int) -> Tensor:
-    return score.energy.weight[0] @ torch.tanh(score.query.weight @ h + score.key.weight @ key)
-
-
-COMPARE: dict[str, Callable[[nn.Module, Tensor, Tensor, int], Tensor]] = {
-    "dot": lambda score, h, key, place: h @ key,
-    "scaled_dot": lambda score, h, key, place: h @ key / math.sqrt(len(h)),
-    "general": lambda score, h, key, place: h @ (score.weight.weight @ key),
-    "additive": additive,
-    "concat": additive,
-    "cosine": lambda score, h, key, place: score.sharpness * (h @ key) / (h.norm() * key.norm()),
-    "location": lambda score, h, key, place: (score.place.weight @ h)[place],
-}
-
-
-# a_t from the scores of one sentence at time t
-
-
-def soft(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
-    return softmax(scores)
-
-
-def hard(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
-    best = max(range(len(scores)), key=lambda place: scores[place].item())
-    return [torch.tensor(float(place == best)) for place in range(len(scores))]
-
-
-def within(scores: list[Tensor], near: list[int]) -> list[Tensor]:
-    """The softmax over some places, zero elsewhere."""
-    weights = dict(zip(near, softmax([scores[place] for place in near]), strict=True))
-    return [weights.get(place, torch.zeros(())) for place in range(len(scores))]
-
-
-def local_m(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
-    p = min(time, len(scores) - 1)
-    return within(scores, [place for place in range(len(scores)) if p - align.reach <= place <= p + align.reach])
-
-
-def local_p(align: nn.Module, scores: list[Tensor], h: Tensor, time: int) -> list[Tensor]:
-    p = len(scores) * torch.sigmoid(align.place.weight[0] @ torch.tanh(align.hidden.weight @ h))
-    near = [place for place in range(len(scores)) if p - align.reach <= place <= p + align.reach]
-    sigma = align.reach / 2
-    gaussian = [torch.exp(-((place - p) ** 2) / (2 * sigma**2)) for place in range(len(scores))]
-    return [weight * height for weight, height in zip(within(scores, near), gaussian, strict=True)]
-
-
-ALIGN = {"soft": soft, "hard": hard, "local_m": local_m, "local_p": local_p}
-
-
 def spelled_out(model: Luong, source: list[int], target: list[int]) -> tuple[Tensor, Tensor]:
     """Logits [target, vocabulary] and weights [target, source], word by word."""
     config, embedding = model.config, model.words.embedding.weight
@@ -98,8 +45,8 @@ def spelled_out(model: Luong, source: list[int], target: list[int]) -> tuple[Ten
         fed = [said] if config.feeding else []
         layers = stack_step(model.decoder.rnn, torch.cat([embedding[word], *fed]), layers)
         h = layers[-1][0]
-        scores = [COMPARE[config.score](model.attention.score, h, key, place) for place, key in enumerate(keys)]
-        weights = ALIGN[config.align](model.attention.align, scores, h, time)
+        scores = [EQUATIONS[config.score](model.attention.score, h, key, place) for place, key in enumerate(keys)]
+        weights = LOOPS[config.align](model.attention.align, scores, h, time)
         said = torch.tanh(model.combine.weight @ torch.cat([weighted_sum(weights, keys), h]))
         logits.append((embedding if config.tied else model.words.output.weight) @ said)
         looks.append(torch.stack(weights))
@@ -120,14 +67,9 @@ def check(model: Luong, side: str) -> Tensor:
     return tape["attention"]
 
 
-def test_no_score_and_no_alignment_is_missing_here() -> None:
-    assert set(COMPARE) == set(SCORES)
-    assert set(ALIGN) == set(ALIGNMENTS)
-
-
 @pytest.mark.parametrize("feeding", [False, True], ids=["no feeding", "feeding"])
-@pytest.mark.parametrize("align", ALIGN)
-@pytest.mark.parametrize("score", COMPARE)
+@pytest.mark.parametrize("align", ALIGNMENTS)
+@pytest.mark.parametrize("score", SCORES)
 def test_every_score_with_every_alignment_is_the_papers_equations(score: str, align: str, feeding: bool) -> None:
     check(network(score=score, align=align, feeding=feeding), "left" if feeding else "right")
 
@@ -163,7 +105,7 @@ def test_local_p_weights_do_not_sum_to_one_and_soft_ones_do() -> None:
     torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
-@pytest.mark.parametrize("align", ALIGN)
+@pytest.mark.parametrize("align", ALIGNMENTS)
 def test_a_reach_beyond_the_sentence_changes_only_what_the_gaussian_weighs(align: str) -> None:
     """A window wider than the sentence is no window: local_m becomes soft."""
     wide, source, target = network(align=align, reach=50), table(SOURCES, "left"), table(TARGETS, "left")

@@ -7,7 +7,7 @@ import torch
 
 from regard.families import build_model
 from regard.plan.derived import Bill, Work
-from regard.plan.inputs import INPUTS
+from regard.plan.inputs import inputs
 from regard.plan.planning import make_bill
 from regard.plan.subjects import Subject, subject
 from regard.plan.traced import keeping, kept_bytes
@@ -43,7 +43,7 @@ def test_mixed_precision_keeps_two_bytes_of_what_products_read() -> None:
     planned, work = PLANNED["gpt2"], Work(6, 40, 0)
     model: Any = build_model("gpt2", planned.config).train()
     with keeping(model) as kept, torch.autocast("cpu", torch.bfloat16):
-        states, _ = model.read(*INPUTS["gpt2"](planned.config, work, 6))
+        states, _ = model.read(*inputs(model, planned.config, work, 6))
     assert states.requires_grad
     copies = {
         2 * parameter.numel() for parameter in model.parameters() if parameter.dim() == 2

@@ -15,6 +15,7 @@ from regard.data.batching import Place
 from regard.data.episodes import Copy, Length, held_out
 from regard.errors import UsageError
 from regard.tasks.algorithm import AlgorithmData, AlgorithmTask
+from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.training.settings import Training
 
 CPU = torch.device("cpu")
@@ -41,7 +42,7 @@ class Knowing(nn.Module):
 
 
 def task(data: AlgorithmData = SECTION, **changes: Any) -> AlgorithmTask:
-    return AlgorithmTask(data, Training(batch_tokens=40, **changes), '{"family": "ntm"}', CPU)
+    return AlgorithmTask(data, Training(batch_tokens=40, **changes), CPU)
 
 
 def test_the_loss_is_summed_over_the_answered_bits_alone() -> None:
@@ -79,7 +80,7 @@ def test_batches_follow_the_seed_and_the_place() -> None:
 
 
 def test_a_checkpoint_says_what_was_learnt() -> None:
-    files = task().files()
+    files = AlgorithmRunner(nn.Linear(1, 1), SECTION, '{"family": "ntm"}').files()
     assert files["config.json"] == '{"family": "ntm"}'
     values = json.loads(files["algorithm.json"])
     assert settings.build(AlgorithmData, values, "algorithm.json") == SECTION

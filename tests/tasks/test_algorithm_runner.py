@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from regard.data.episodes import Copy, Length, held_out
 from regard.errors import UsageError
+from regard.looking import draw
 from regard.models import lstm, ntm
 from regard.tasks.algorithm import AlgorithmData
 from regard.tasks.algorithm_runner import AlgorithmRunner
@@ -138,8 +139,8 @@ def test_a_model_without_a_memory_cannot_be_looked_into() -> None:
 
 def test_the_picture_is_drawn_or_told(runner: AlgorithmRunner, tmp_path: Path) -> None:
     path = tmp_path / "memory.svg"
-    told = runner.draw("copy:3", str(path))
+    told = draw(runner, "copy:3", None, None, None, str(path))
     assert "of 9 answered bits are wrong" in told
     assert str(path) in told
     assert "write weights" in path.read_text("utf-8")
-    assert "answered bits are wrong" in runner.draw("copy:3", None)
+    assert "answered bits are wrong" in draw(runner, "copy:3", None, None, None, None)

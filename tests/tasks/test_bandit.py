@@ -138,7 +138,7 @@ def test_the_gradient_is_that_of_the_expected_pay() -> None:
 
 def test_a_policy_learns_which_of_two_arms_pays() -> None:
     model = policy(pulls=5, blocks=("tc 16",))
-    task = BanditTask(BanditData(2, 5), Training(batch_tokens=5 * 128, seed=0), "{}", CPU)
+    task = BanditTask(BanditData(2, 5), Training(batch_tokens=5 * 128, seed=0), CPU)
     optimizer = torch.optim.Adam(model.parameters(), 0.02)
     with torch.no_grad():
         before = task.validate(model)

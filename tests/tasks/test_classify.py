@@ -17,6 +17,7 @@ from regard.attention import Attention, Dot, record
 from regard.data.batching import Place
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError
+from regard.looking import draw
 from regard.models.han import Config, HierarchicalAttention
 from regard.recipes import from_values, runner
 from regard.settings import build
@@ -207,9 +208,9 @@ def flat_task(folder: Path, place: Path) -> tuple[Flat, Classification]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(families, "resolve", lambda section, offered, **known: ("flat", FlatConfig(**known)))
         patch.setattr(families, "build_model", lambda family, config: Flat(config))
-        model, task = classify.prepare(recipe, Run.create(place, recipe.resolved()), None)
-    assert isinstance(model, Flat)
-    return model, task
+        classifier, task = classify.prepare(recipe, Run.create(place, recipe.resolved()), None)
+    assert isinstance(classifier.model, Flat)
+    return classifier.model.train(), task
 
 
 def test_a_model_that_reads_tokens_gets_rows_cut_to_length(folder: Path, tmp_path: Path) -> None:
@@ -252,11 +253,11 @@ def test_a_model_that_reads_tokens_is_looked_at_token_by_token(classifier: Class
     assert found.queries == found.keys == ("the", "film", "was", "lovely", ".")
     states = model.embedding(torch.tensor(classifier.tokenizer.encode("the film was lovely .")))
     np.testing.assert_allclose(found.weights[0], (states @ states.T).softmax(-1).detach(), atol=1e-6)
-    assert "wrote" in flat.draw("The film was lovely.", str(tmp_path / "map.svg"))
-    assert "wrote" in flat.draw("The film was lovely.", str(tmp_path / "page.html"))
-    assert "lovely" in flat.draw("The film was lovely.", None)
+    assert "wrote" in draw(flat, "The film was lovely.", None, None, None, str(tmp_path / "map.svg"))
+    assert "wrote" in draw(flat, "The film was lovely.", None, None, None, str(tmp_path / "page.html"))
+    assert "lovely" in draw(flat, "The film was lovely.", None, None, None, None)
     with pytest.raises(UsageError, match="nothing to look at"):
-        flat.draw(" <br /> ", None)
+        draw(flat, " <br /> ", None, None, None, None)
     without = Classifier(Flat(model.config), classifier.tokenizer, ["bad", "good"])
     with pytest.raises(UsageError, match="has no attention"):
         without.look_tokens("The film")

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from regard.data.batching import Place
 from regard.data.streams import TokenStream, write_stream
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.models.lstmn import LSTMN, Config
 from regard.tasks import language_model
@@ -41,7 +40,7 @@ def model(tokenizer: Tokenizer) -> nn.Module:
 def task(tokenizer: Tokenizer, stream: TokenStream, **data: int) -> LanguageModelling:
     section = TextData(**{"chunk": 5, "context": 4, **data})
     training = Training(batch_tokens=20, label_smoothing=0.0)
-    return LanguageModelling(tokenizer, stream, stream, section, training, Decoding(), "{}", torch.device("cpu"))
+    return LanguageModelling(tokenizer, stream, stream, section, training, torch.device("cpu"))
 
 
 def test_a_chunk_says_what_follows_what_it_is_told(tokenizer: Tokenizer, stream: TokenStream) -> None:

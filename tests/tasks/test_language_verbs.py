@@ -13,6 +13,7 @@ from regard.data.streams import write_stream
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
+from regard.looking import draw
 from regard.models.lstmn import LSTMN, Config
 from regard.tasks.language_verbs import LanguageModel, own_words
 from regard.views import merge_words
@@ -127,12 +128,12 @@ def test_looking_at_one_word_works_and_at_nothing_does_not(tokenizer: Tokenizer)
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])
 def test_pictures_are_drawn(suffix: str, tokenizer: Tokenizer, tmp_path: Path) -> None:
     path = tmp_path / f"map.{suffix}"
-    assert speaker(tokenizer).draw("the cat sat\non the mat", str(path)) == f"wrote {path}"
+    assert draw(speaker(tokenizer), "the cat sat\non the mat", None, None, None, str(path)) == f"wrote {path}"
     assert path.stat().st_size > 1000
 
 
 def test_the_terminal_shows_words(tokenizer: Tokenizer) -> None:
-    assert "intra-attention, layer 2" in speaker(tokenizer).draw("the cat sat", None)
+    assert "intra-attention, layer 2" in draw(speaker(tokenizer), "the cat sat", None, None, None, None)
 
 
 def test_a_saved_model_is_loaded_again(tokenizer: Tokenizer, tmp_path: Path) -> None:

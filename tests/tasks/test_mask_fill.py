@@ -18,6 +18,7 @@ from regard.data.batching import Place
 from regard.data.named import named_labelled
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError
+from regard.looking import draw
 from regard.models.bert import BertEmbedder, Config
 from regard.recipes import Recipe, from_values, load_recipe, runner
 from regard.recipes.jobs import mask_fill
@@ -118,9 +119,9 @@ def test_looking_shows_every_token_of_a_pair(filler: MaskFiller, tmp_path: Path)
     np.testing.assert_allclose(found.weights.sum(-1), 1.0, atol=1e-5)
     assert found.weights.shape == (2, 8, 8)
     for name in ("page.html", "map.svg"):
-        assert "wrote" in filler.draw("the cat", str(tmp_path / name))
+        assert "wrote" in draw(filler, "the cat", None, None, None, str(tmp_path / name))
         assert (tmp_path / name).stat().st_size > 500
-    assert "cat" in filler.draw("the [MASK] cat", None, heads=[1])
+    assert "cat" in draw(filler, "the [MASK] cat", None, None, [1], None)
 
 
 def test_a_saved_filler_and_a_saved_embedder_come_back(filler: MaskFiller, tmp_path: Path) -> None:
@@ -145,7 +146,8 @@ def _embedder_json(config: Config) -> str:
 
 def test_the_loss_is_that_of_the_words_and_the_verdicts_and_may_be_split(tmp_path: Path) -> None:
     known = recipe(tmp_path)
-    model, task = mask_fill.prepare(known, Run.create(tmp_path / "run", known.resolved()), None)
+    filler, task = mask_fill.prepare(known, Run.create(tmp_path / "run", known.resolved()), None)
+    model = filler.model.train()
     batch, _ = next(task.batches(Place()))
     loss = task.loss(model, batch)
     logits = model(batch.tokens)

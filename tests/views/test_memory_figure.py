@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from regard.errors import RegardError, UsageError
-from regard.views.memory import MemoryTrace, attended_cells, memory_figure, memory_text
+from regard.views.look import Look
+from regard.views.memory import MemoryTrace, attended_cells, memory_figure
 
 
 def trace(steps: int = 5, readers: int = 1, writers: int = 1, cells: int = 9) -> MemoryTrace:
@@ -93,7 +94,7 @@ def test_the_text_shows_bits_places_and_faults() -> None:
         **{**vars(known), "outputs": np.where(np.arange(4)[:, None] == 3, 1 - known.outputs, known.outputs)}
     )
     assert wrong.wrong_bits == 3
-    lines = memory_text(wrong).splitlines()
+    lines = Look("copy", wrong).terminal().splitlines()
     assert lines[0] == "3 of 6 answered bits are wrong"
     assert len(lines) == 3 + 4
     assert lines[-1].endswith("wrong")

@@ -10,8 +10,9 @@ from regard.attention.attention import Attention, named_attention
 from regard.attention.dot_product import attend
 from regard.attention.memory import Attended, Memory
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.recording import Tape, attentions, record
+from regard.attention.recording import Tape, attentions, record_own
 from regard.attention.scores import SCORES, Additive, Cosine, Dot, General, Location, ScaledDot, Score
+from regard.attention.watching import record
 
 __all__ = [
     "ALIGNMENTS",
@@ -38,4 +39,5 @@ __all__ = [
     "masks",
     "named_attention",
     "record",
+    "record_own",
 ]

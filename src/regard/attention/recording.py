@@ -59,14 +59,16 @@ class Tape(Mapping[str, Weights]):
 
 
 @contextmanager
-def record(
+def record_own(
     model: nn.Module,
     *,
     layers: int | str | Iterable[int | str] | None = None,
     heads: Choice = None,
     queries: Choice = None,
 ) -> Iterator[Tape]:
-    """Record the exact attention weights of every forward pass inside the `with` block.
+    """Record the exact weights of every forward pass inside the `with` block, of a model made of our own parts.
+
+    One that attends to nothing leaves the tape empty; `record` is for any model, and refuses that.
 
     `layers` are layer numbers (-1 is the last of its stack) or name patterns such as `"decoder.*cross_attention"`;
     `heads` and `queries` are numbers, lists or slices, negative ones counted from the end. None means all.

@@ -61,7 +61,7 @@ def record(
             f"{type(model).__name__} is compiled and does not say what it attends to: "
             "record the model as it was before torch.compile"
         )
-    looking = recording.record if recording.attentions(model) else watch
+    looking = recording.record_own if recording.attentions(model) else watch
     return looking(model, layers=layers, heads=heads, queries=queries)
 
 

@@ -206,7 +206,7 @@ class Read(Subject):
         if isinstance(loaded, MaskFiller) and MASK in given.text and given.second is None:
             self.compares, self.said = True, loaded.fill(given.text)[0].text
         elif isinstance(loaded, TokenTagger):
-            self.said = tagged(loaded, given.text)
+            self.said = loaded.tag([given.text])[0].text
 
     def run(self) -> Tensor:
         return self.model.encoder(self.batch)[0]
@@ -330,13 +330,7 @@ class Tags(Subject):
 
     def __init__(self, loaded: Tagger, given: Input):
         super().__init__(loaded, given)
-        self.said = tagged(loaded, given.text)
-
-
-def tagged(loaded: Tagger | TokenTagger, text: str) -> str:
-    """Each word with its tag."""
-    (known,) = loaded.tag([text])
-    return " ".join(f"{word}/{tag}" for word, tag in zip(known.words, known.tags, strict=True))
+        self.said = loaded.tag([given.text])[0].text
 
 
 def chance_of(label: str | None, labels: Sequence[str], logits: Tensor) -> Tensor:

@@ -1,6 +1,5 @@
 """What is exported: a loaded run, by what its family needs of it; and the inputs it is compared on."""
 
-import importlib
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from regard.data.tokenizer import NO_TOKEN
 from regard.decoding.generate import padded
 from regard.decoding.stepwise import decode_stepwise, greedy
 from regard.errors import RegardError
-from regard.families import FAMILIES
+from regard.families import home
 from regard.tasks.continuation import Continuation
 
 TEXTS = (
@@ -56,7 +55,7 @@ class Subject:
     @property
     def module(self) -> Any:
         """The file of the model, with its public tables."""
-        return importlib.import_module(FAMILIES[self.family][0])
+        return home(self.family)
 
     @property
     def labels(self) -> list[str]:

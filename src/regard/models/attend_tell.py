@@ -154,3 +154,6 @@ class AttendTell(SaysWords):
     @staticmethod
     def attention_layer(name: str) -> int:
         return 1
+
+
+FAMILIES = {"attend-tell": AttendTell}

@@ -132,3 +132,6 @@ class Bahdanau(SaysWords):
     @staticmethod
     def attention_layer(name: str) -> int:
         return 1
+
+
+FAMILIES = {"bahdanau": Bahdanau}

@@ -239,6 +239,9 @@ class BertEmbedder(nn.Module):
     attention_layer = staticmethod(layer_number)
 
 
+FAMILIES = {"bert": Bert, "bert-classifier": BertClassifier, "bert-tagger": BertTagger, "bert-embedder": BertEmbedder}
+
+
 # Public checkpoints: what Hugging Face calls these tensors and settings.
 
 PUBLIC_FAMILIES = {

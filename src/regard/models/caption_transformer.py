@@ -124,3 +124,6 @@ class CaptionTransformer(SaysWords):
     def attention_layer(name: str) -> int:
         """The layer an attention belongs to, counted from 1."""
         return int(name.split(".")[1]) + 1
+
+
+FAMILIES = {"caption-transformer": CaptionTransformer}

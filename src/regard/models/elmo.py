@@ -85,6 +85,9 @@ class Elmo(nn.Module):
         return self.output.weight
 
 
+FAMILIES = {"elmo": Elmo}
+
+
 # The published form: options.json and weights in HDF5, in TensorFlow's layout.
 
 WIDEST = 1000  # characters of a filter

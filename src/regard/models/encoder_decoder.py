@@ -123,3 +123,6 @@ class EncoderDecoder(SaysWords):
         """Logits for the token after `tokens`, and the state in which that token is known."""
         said, state = self._unfold(self.words(tokens).unsqueeze(1), state)
         return self.logits(said.squeeze(1)), state
+
+
+FAMILIES = {"rnn": EncoderDecoder}

@@ -175,6 +175,9 @@ class GPT2(nn.Module):
         return int(name.split(".")[1]) + 1
 
 
+FAMILIES = {"gpt2": GPT2}
+
+
 def stride(context: int) -> int:
     """How many tokens a full window forgets: half of them."""
     return max(1, context // 2)

@@ -158,3 +158,6 @@ class HierarchicalAttention(nn.Module):
     def attention_kind(name: str) -> str:
         """Which level the attention of this name weighs: `words` or `sentences`."""
         return name.split(".")[0]
+
+
+FAMILIES = {"han": HierarchicalAttention}

@@ -51,3 +51,6 @@ class ImageWords(nn.Module):
         """The logits every region would give by itself; their mean is the picture's."""
         regions: Regions = self.encoder(images)
         return self.head(regions)
+
+
+FAMILIES = {"image-words": ImageWords}

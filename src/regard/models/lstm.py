@@ -55,3 +55,6 @@ class LongShortTermMemory(nn.Module):
         """`mask` says which steps are real."""
         states, _ = self.recurrent(inputs, mask)
         return self.output(states)
+
+
+FAMILIES = {"lstm": LongShortTermMemory}

@@ -67,3 +67,6 @@ class LSTMN(StackReader):
 
     def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
         return F.linear(states, self.output_weight)
+
+
+FAMILIES = {"lstmn": LSTMN}

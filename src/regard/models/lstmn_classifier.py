@@ -52,3 +52,6 @@ class LSTMNClassifier(StackReader):
         real = masks.real_tokens(tokens, self.config.pad)
         mean = states.sum(1) / real.sum(1, keepdim=True).clamp(min=1)
         return self.label(self.dropout(mean))
+
+
+FAMILIES = {"lstmn-classifier": LSTMNClassifier}

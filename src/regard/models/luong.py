@@ -170,3 +170,6 @@ class Luong(SaysWords):
     @staticmethod
     def attention_layer(name: str) -> int:
         return 1
+
+
+FAMILIES = {"luong": Luong}

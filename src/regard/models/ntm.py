@@ -202,6 +202,9 @@ class NeuralTuringMachine(nn.Module):
         return self.output(torch.stack(list(said), 1))
 
 
+FAMILIES = {"ntm": NeuralTuringMachine}
+
+
 def _where(real: Bool[Tensor, "batch"], new: State, old: State) -> State:
     """The new state where the step was real, the old one where it was padding."""
     pairs = ((getattr(new, field.name), getattr(old, field.name)) for field in fields(State))

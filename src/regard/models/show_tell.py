@@ -89,3 +89,6 @@ class ShowTell(SaysWords):
         """Logits for the word after `tokens`, and the state in which that word is known."""
         states, hidden = self.decoder(self.words(tokens).unsqueeze(1), state.hidden)
         return self.logits(self.dropout(states[:, 0])), State(hidden)
+
+
+FAMILIES = {"show-tell": ShowTell}

@@ -137,3 +137,6 @@ class Snail(nn.Module):
             mask = F.pad(mask, (0, queries.shape[1]), value=True)
             states = states.masked_fill(~mask[..., None], 0.0)
         return self.output(self.temporal(states, mask, queries.shape[1])[:, labels.shape[1] :])
+
+
+FAMILIES = {"snail": Snail}

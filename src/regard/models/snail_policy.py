@@ -96,3 +96,6 @@ class SnailPolicy(nn.Module):
 
     def _said(self, states: Float[Tensor, "batch steps size"]) -> tuple[Logits, Rewards]:
         return self.policy(states), self.value(states).squeeze(-1)
+
+
+FAMILIES = {"snail-policy": SnailPolicy}

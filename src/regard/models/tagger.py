@@ -117,3 +117,6 @@ class WordTagger(nn.Module):
         if self.elmo is not None and not self.config.tune:
             self.elmo.eval()
         return self
+
+
+FAMILIES = {"tagger": WordTagger}

@@ -233,6 +233,9 @@ class Transformer(nn.Module):
         return None if bool(mask.all()) else mask
 
 
+FAMILIES = {"transformer": Transformer}
+
+
 # Public checkpoints (MarianMTModel): their names, and their settings.
 
 PUBLIC_FAMILIES = {"MarianMTModel": "transformer"}

@@ -134,6 +134,9 @@ class VisionTransformer(nn.Module):
         return int(name.split(".")[1]) + 1
 
 
+FAMILIES = {"vit": VisionTransformer}
+
+
 # Public checkpoints: Hugging Face's ViTForImageClassification, and ViTModel, which has no labels.
 PUBLIC_PREFIX = "vit."  # which ViTModel is saved without
 PUBLIC_TIED: dict[str, str] = {}

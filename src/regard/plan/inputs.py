@@ -1,11 +1,12 @@
-"""Made-up inputs for one call of any model: what a row of each family is."""
+"""Made-up inputs for one call of any model, by the names of what it takes."""
 
 import math
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard.plan.derived import Work
 
@@ -29,73 +30,32 @@ def documents(rows: int, length: int) -> Tensor:
     return tokens(rows, max(1, length // words), words)
 
 
-def _translation(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return tokens(rows, work.source), tokens(rows, work.length)
+def _images(config: Any, work: Work, rows: int) -> Tensor:
+    """One of each row, or those shown in an episode."""
+    return pictures(config, rows, config.ways * config.shots) if hasattr(config, "shots") else pictures(config, rows)
 
 
-def _text(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return (tokens(rows, work.length),)
-
-
-def _document(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return (documents(rows, work.length),)
-
-
-def _vectors(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return (torch.rand(rows, work.length, config.input_size),)
-
-
-def _spelt(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return (tokens(rows, work.length, config.max_chars, least=1, most=199),)
-
-
-def _words_and_spelt(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return tokens(rows, work.length), *_spelt(config, work, rows)
-
-
-def _picture(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return (pictures(config, rows),)
-
-
-def _picture_and_caption(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return pictures(config, rows), tokens(rows, work.length)
-
-
-def _episode(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    shown = config.ways * config.shots
-    labels = (torch.arange(shown) % config.ways).expand(rows, -1)
-    return pictures(config, rows, shown), labels, pictures(config, rows, config.ways)
-
-
-def _game(config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
-    return torch.zeros(rows, config.pulls, dtype=torch.long), torch.zeros(rows, config.pulls)
-
-
-INPUTS: dict[str, Callable[[Any, Work, int], tuple[Tensor, ...]]] = {
-    "rnn": _translation,
-    "bahdanau": _translation,
-    "luong": _translation,
-    "transformer": _translation,
-    "ntm": _vectors,
-    "lstm": _vectors,
-    "lstmn": _text,
-    "han": _document,
-    "lstmn-classifier": _text,
-    "elmo": _spelt,
-    "tagger": _words_and_spelt,
-    "vit": _picture,
-    "snail": _episode,
-    "snail-policy": _game,
-    "image-words": _picture,
-    "show-tell": _picture_and_caption,
-    "attend-tell": _picture_and_caption,
-    "caption-transformer": _picture_and_caption,
-    "gpt2": _text,
-    "bert": _text,
-    "bert-classifier": _text,
-    "bert-tagger": _text,
-    "bert-embedder": _text,
+# What every name in the signature of a `forward` stands for.
+ARGUMENTS: dict[str, Callable[[Any, Work, int], Tensor]] = {
+    "source": lambda config, work, rows: tokens(rows, work.source),
+    "target": lambda config, work, rows: tokens(rows, work.length),
+    "tokens": lambda config, work, rows: tokens(rows, work.length),
+    "words": lambda config, work, rows: tokens(rows, work.length),
+    "chars": lambda config, work, rows: tokens(rows, work.length, config.max_chars, least=1, most=199),
+    "documents": lambda config, work, rows: documents(rows, work.length),
+    "inputs": lambda config, work, rows: torch.rand(rows, work.length, config.input_size),
+    "images": _images,
+    "labels": lambda config, work, rows: (torch.arange(config.ways * config.shots) % config.ways).expand(rows, -1),
+    "queries": lambda config, work, rows: pictures(config, rows, config.ways),
+    "arms": lambda config, work, rows: torch.zeros(rows, config.pulls, dtype=torch.long),
+    "rewards": lambda config, work, rows: torch.zeros(rows, config.pulls),
 }
+
+
+def inputs(model: nn.Module, config: Any, work: Work, rows: int) -> tuple[Tensor, ...]:
+    """All that the model's `forward` must be given."""
+    needed = [one.name for one in signature(model.forward).parameters.values() if one.default is one.empty]
+    return tuple(ARGUMENTS[name](config, work, rows) for name in needed)
 
 
 def row_tokens(family: str, config: Any, work: Work) -> int:

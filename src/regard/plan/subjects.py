@@ -5,38 +5,28 @@ Presets leave open what comes from the data. The usual sizes stand here; `model.
 
 import dataclasses
 import difflib
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from regard import settings
 from regard.errors import UsageError
-from regard.families import FAMILIES, resolve
+from regard.families import home, known, resolve
 from regard.recipes import Recipe, from_values, load_recipe, names
 
-# Sizes that come from the data: those of the papers' own.
-OPEN: dict[str, dict[str, int]] = {
-    "rnn": {"vocabulary": 30_000},
-    "bahdanau": {"vocabulary": 30_000},
+BERTS = ("bert", "bert-classifier", "bert-tagger", "bert-embedder")
+# Sizes that come from the data: usual ones, and those of the papers' own.
+USUAL = {"vocabulary": 30_000, "labels": 1_000, "tags": 17, "input_size": 10, "output_size": 8}
+OWN: dict[str, dict[str, int]] = {
     "luong": {"vocabulary": 50_000},
     "transformer": {"vocabulary": 37_000},
-    "ntm": {"input_size": 10, "output_size": 8},
-    "lstm": {"input_size": 10, "output_size": 8},
     "lstmn": {"vocabulary": 10_000},
     "lstmn-classifier": {"vocabulary": 20_000, "labels": 5},
     "han": {"vocabulary": 50_000, "labels": 5},
     "elmo": {"vocabulary": 793_471},
-    "tagger": {"vocabulary": 8_000, "tags": 17},
-    "vit": {"labels": 1_000},
-    "image-words": {"labels": 1_000},
-    "show-tell": {"vocabulary": 10_000},
-    "attend-tell": {"vocabulary": 10_000},
-    "caption-transformer": {"vocabulary": 10_000},
-    "bert": {"vocabulary": 30_522},
-    "bert-classifier": {"vocabulary": 30_522},
-    "bert-tagger": {"vocabulary": 30_522},
-    "bert-embedder": {"vocabulary": 30_522},
+    "tagger": {"vocabulary": 8_000},
+    **{family: {"vocabulary": 10_000} for family in ("show-tell", "attend-tell", "caption-transformer")},
+    **{family: {"vocabulary": 30_522} for family in BERTS},
 }
 # Tokens of a row, where the model itself has no limit to fill.
 LENGTHS = {
@@ -51,7 +41,7 @@ LENGTHS = {
     "caption-transformer": 12,
 }
 USUAL_LENGTH = 25  # a sentence
-LIMITS = {"gpt2": "context"} | dict.fromkeys(("bert", "bert-classifier", "bert-tagger", "bert-embedder"), "max_length")
+LIMITS = {"gpt2": "context"} | dict.fromkeys(BERTS, "max_length")
 
 
 @dataclass(frozen=True)
@@ -79,8 +69,7 @@ class Subject:
 
 def presets() -> list[str]:
     """Every `family:size`."""
-    sizes = {family: importlib.import_module(module).PRESETS for family, (module, _) in FAMILIES.items()}
-    return [f"{family}:{size}" for family, known in sizes.items() for size in known]
+    return [f"{family}:{size}" for family in known() for size in home(family).PRESETS]
 
 
 def subject(name: str, overrides: Sequence[str] = ()) -> Subject:
@@ -100,20 +89,21 @@ def subject(name: str, overrides: Sequence[str] = ()) -> Subject:
 def _model(recipe: Recipe) -> tuple[str, Any]:
     family = str(recipe.model.get("preset", "")).partition(":")[0]
     said = recipe.data.get("vocabulary")
-    known = dict(OPEN.get(family, {}))
-    if family in FAMILIES and isinstance(said, int):
-        fields = {field.name for field in dataclasses.fields(importlib.import_module(FAMILIES[family][0]).Config)}
-        known |= {"vocabulary": said} if "vocabulary" in fields else {}
-    return resolve({**known, **recipe.model})
+    fields = dataclasses.fields(home(family).Config) if family in known() else ()
+    left_open = [each.name for each in fields if each.default is each.default_factory is dataclasses.MISSING]
+    sizes = {name: USUAL[name] for name in left_open if name in USUAL} | OWN.get(family, {})
+    if isinstance(said, int) and any(field.name == "vocabulary" for field in fields):
+        sizes["vocabulary"] = said
+    return resolve({**sizes, **recipe.model})
 
 
 def _check(name: str) -> None:
-    known = presets()
-    if name in known:
+    offered = presets()
+    if name in offered:
         return
-    close = difflib.get_close_matches(name, [*known, *names()], n=3)
+    close = difflib.get_close_matches(name, [*offered, *names()], n=3)
     family = name.partition(":")[0]
     if not close:
-        close = [preset for preset in known if preset.startswith(f"{family}:")]
-    near = f"near to it are {', '.join(close)}" if close else f"a preset is FAMILY:SIZE, of {', '.join(FAMILIES)}"
+        close = [preset for preset in offered if preset.startswith(f"{family}:")]
+    near = f"near to it are {', '.join(close)}" if close else f"a preset is FAMILY:SIZE, of {', '.join(known())}"
     raise UsageError(f"there is no preset or recipe called {name!r}: {near}")

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.families import build_model
 from regard.plan.cost import Cost
 from regard.plan.derived import Bill, Head, Work
-from regard.plan.inputs import FEW_WORDS, INPUTS
+from regard.plan.inputs import FEW_WORDS, inputs
 from regard.plan.recurrent import RECURRENT, written_out
 
 
@@ -43,7 +43,7 @@ def kept_bytes(family: str, config: Any, work: Work, rows: int) -> list[int]:
     with torch.random.fork_rng(devices=[]):
         model = build_model(family, config).train()
         with keeping(model) as kept:
-            said = model(*INPUTS[family](config, work, rows))  # what is kept lives as long as this does
+            said = model(*inputs(model, config, work, rows))  # what is kept lives as long as this does
         sizes = [storage.nbytes() for storage in kept.values()]
         del said
     return sizes
@@ -56,7 +56,7 @@ def counted(family: str, config: Any, work: Work, rows: int) -> Cost:
         counter = FlopCounterMode(display=False)
         # Without the kernels that the counter does not know: fused attention, and the LSTM of oneDNN.
         with sdpa_kernel(SDPBackend.MATH), without_onednn(), counter:
-            said = total(model(*INPUTS[family](config, work, rows)))
+            said = total(model(*inputs(model, config, work, rows)))
             forward = counter.get_total_flops()
             said.backward()
     return Cost(forward, counter.get_total_flops() - forward)

@@ -97,9 +97,9 @@ def _trainer(
         company.wait()  # for what the leader makes of the data
     if start is not None:
         start.give_tokenizer(run)
-    model, task = named_job(recipe.task).prepare(recipe, run, data)
+    verbs, task = named_job(recipe.task).prepare(recipe, run, data)
     if start is not None:
-        start.give_weights(model, run)
+        start.give_weights(verbs.model, run)
     if company.leads:
         company.wait()
-    return Trainer(model, task, recipe.training_settings(), run, watcher, company)
+    return Trainer(verbs.model, task, recipe.training_settings(), run, verbs.files(), watcher, company)

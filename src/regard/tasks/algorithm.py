@@ -1,9 +1,8 @@
 """Algorithms as they are learnt: random episodes, the cross-entropy of every answered bit, and how many are wrong."""
 
-import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -57,8 +56,8 @@ class AlgorithmData:
 class AlgorithmTask:
     """The task the training loop sees (regard.training.loop.Task)."""
 
-    def __init__(self, data: AlgorithmData, training: Training, config_json: str, device: torch.device):
-        self.data, self.training, self.config_json, self.device = data, training, config_json, device
+    def __init__(self, data: AlgorithmData, training: Training, device: torch.device):
+        self.data, self.training, self.device = data, training, device
         self.algorithm = data.algorithm()
 
     def batches(self, place: Place) -> Iterator[tuple[Episodes, Place]]:
@@ -84,9 +83,6 @@ class AlgorithmTask:
         sequences = VALIDATION_EPISODES * len(np.unique(lengths))
         return {"nll": nll / count, "bits_per_sequence": nll / math.log(2) / sequences, "wrong_bits": wrong / count}
 
-    def files(self) -> dict[str, str]:
-        return model_files(self.config_json, self.data)
-
     def lines(self, batch: Episodes) -> str:
         return f"{len(batch)} episodes of {batch.inputs.shape[1]} steps, number {batch.number}"
 
@@ -96,8 +92,3 @@ def answers(model: Any, episodes: Episodes, device: torch.device) -> tuple[Tenso
     logits = model(torch.from_numpy(episodes.inputs).to(device))
     asked = torch.from_numpy(episodes.asked)
     return logits[:, asked.to(device)], torch.from_numpy(episodes.targets)[:, asked].to(device)
-
-
-def model_files(config_json: str, data: AlgorithmData) -> dict[str, str]:
-    """What must lie beside the weights for an algorithm to be run with them."""
-    return {"config.json": config_json, "algorithm.json": json.dumps(asdict(data), indent=1)}

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from torch import Tensor, nn
 
 from regard.data.episodes import Episodes, Length, held_out
 from regard.errors import UsageError
-from regard.tasks.algorithm import AlgorithmData, model_files
-from regard.training import checkpoints
-from regard.views.memory import MemoryTrace, memory_figure, memory_text
+from regard.tasks.algorithm import AlgorithmData
+from regard.tasks.verbs import Verbs, as_json
+from regard.views.memory import MemoryTrace
 
+ALGORITHM = "algorithm.json"
 STEPS_AT_ONCE = 4096  # of the episodes that are solved together; changes speed, never results
 BOOTSTRAPS = 1000
 
@@ -53,12 +53,12 @@ class AlgorithmScores:
         )
 
 
-class AlgorithmRunner:
+class AlgorithmRunner(Verbs):
     """`solve` episodes, `evaluate` on held-out ones, `look` at the memory; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, data: AlgorithmData, config_json: str = "{}"):
-        self.model, self.data, self.config_json = model.eval(), data, config_json
-        self.algorithm = data.algorithm()
+        super().__init__(model, config_json)
+        self.data, self.algorithm = data, data.algorithm()
 
     def solve(self, inputs: ArrayLike | Episodes) -> NDArray[np.float32]:
         """The probability that each bit of each step is a one, for [steps, input_size] or a batch of such.
@@ -70,7 +70,7 @@ class AlgorithmRunner:
         batch = self._checked(given)
         rows = max(1, STEPS_AT_ONCE // batch.shape[1])
         with torch.inference_mode():
-            parts = [self.model(part.to(self._device)).sigmoid().cpu().numpy() for part in batch.split(rows)]
+            parts = [self.model(part.to(self.device)).sigmoid().cpu().numpy() for part in batch.split(rows)]
         answers: NDArray[np.float32] = np.concatenate(parts)
         return answers if given.ndim == 3 else answers[0]
 
@@ -112,7 +112,7 @@ class AlgorithmRunner:
         if len(episodes) == 0:
             raise UsageError("there is no episode to look at: give at least one")
         with torch.inference_mode():
-            trace = model.trace(self._checked(episodes.inputs[:1]).to(self._device))
+            trace = model.trace(self._checked(episodes.inputs[:1]).to(self.device))
 
         def steps(tensor: Tensor) -> NDArray[np.float32]:
             return tensor[0].float().cpu().numpy()
@@ -139,21 +139,8 @@ class AlgorithmRunner:
         length = Length(int(found["count"]), int(found["repeats"] or self.data.most_repeats))
         return held_out(self.algorithm, "test", 1, length)
 
-    def draw(self, text: str, output: str | None) -> str:
-        """Picture the memory during the episode `text` describes; what is returned is for the terminal."""
-        trace = self.look(text)
-        if output is None:
-            return memory_text(trace)
-        memory_figure(trace, output, title=text.strip())
-        return f"{trace.told()}\nwrote {Path(output)}"
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.data))
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+    def files(self) -> dict[str, str]:
+        return super().files() | {ALGORITHM: as_json(asdict(self.data))}
 
     def _checked(self, inputs: NDArray[np.float32]) -> Tensor:
         """As a batch [rows, steps, input_size]; anything else is refused."""

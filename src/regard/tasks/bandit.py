@@ -13,9 +13,8 @@ arm's: that has the same mean up to a constant of the bandit, and no luck in it.
 the batch) alone.
 """
 
-import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -69,8 +68,8 @@ class Games:
 class BanditTask:
     """The task the training loop sees (regard.training.loop.Task)."""
 
-    def __init__(self, data: BanditData, training: Training, config_json: str, device: torch.device):
-        self.data, self.training, self.config_json, self.device = data, training, config_json, device
+    def __init__(self, data: BanditData, training: Training, device: torch.device):
+        self.data, self.training, self.device = data, training, device
 
     def batches(self, place: Place) -> Iterator[tuple[Bandits, Place]]:
         """As many bandits at once as their pulls fit into `training.batch_tokens`."""
@@ -95,9 +94,6 @@ class BanditTask:
         games = rollout(model, bandits, self.device)
         won = games.rewards.sum(1).mean().item()
         return {"nll": -shortfalls(bandits, games).mean().item(), "reward": won}
-
-    def files(self) -> dict[str, str]:
-        return model_files(self.config_json, self.data)
 
     def lines(self, batch: Bandits) -> str:
         return f"{len(batch)} bandits of {batch.arms} arms, number {batch.number}"
@@ -155,8 +151,3 @@ def advantages_of(costs: Tensor, values: Tensor, trace: float) -> Tensor:
         after = value
         found.append(ahead)
     return torch.stack(found[::-1], 1)
-
-
-def model_files(config_json: str, data: BanditData) -> dict[str, str]:
-    """What must lie beside the weights for bandits to be played with them."""
-    return {"config.json": config_json, "bandit.json": json.dumps(asdict(data), indent=1)}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ from torch import nn
 
 from regard.data.bandits import Bandits, held_out
 from regard.errors import UsageError
-from regard.tasks.bandit import BanditData, model_files, rollout
+from regard.tasks.bandit import BanditData, rollout
 from regard.tasks.bandit_players import PLAYERS, Played, play
 from regard.tasks.classification_scores import Z
-from regard.training import checkpoints
+from regard.tasks.verbs import Verbs, as_json
 
+BANDIT = "bandit.json"
 BANDITS = 1000
 
 
@@ -56,18 +56,19 @@ class BanditScores:
         return "\n".join(lines)
 
 
-class BanditPlayer:
+class BanditPlayer(Verbs):
     """`play` bandits, `evaluate` against others; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, data: BanditData, config_json: str = "{}"):
-        self.model, self.data, self.config_json = model.eval(), data, config_json
+        super().__init__(model, config_json)
+        self.data = data
 
     def play(self, bandits: Bandits) -> Played:
         """Pull the arm it thinks best, in all bandits side by side."""
         if bandits.arms != self.data.arms:
             raise UsageError(f"this run plays bandits of {self.data.arms} arms, not of {bandits.arms}")
         with torch.inference_mode():
-            games = rollout(self.model, bandits, next(self.model.parameters()).device)
+            games = rollout(self.model, bandits, self.device)
         return Played(games.arms.cpu().numpy(), games.rewards.cpu().numpy() > 0.5)
 
     def evaluate(
@@ -83,9 +84,8 @@ class BanditPlayer:
                 finished(1)
         return BanditScores(self.data.arms, self.data.pulls, bandits, players)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.data))
+    def files(self) -> dict[str, str]:
+        return super().files() | {BANDIT: as_json(asdict(self.data))}
 
 
 def _scores(bandits: Bandits, played: Played, ours: Played) -> PlayerScores:

@@ -30,7 +30,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError, listed
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.tasks.language_model import TextData, safe_exp
-from regard.training import checkpoints
+from regard.tasks.verbs import TOKENIZER, Verbs
 from regard.training.loop import Loss
 from regard.training.settings import Training
 
@@ -99,11 +99,10 @@ class BidirectionalLanguageModelling:
         train: Sequence[Sequence[str]],
         valid: Sequence[Sequence[str]],
         training: Training,
-        files: dict[str, str],
         device: torch.device,
     ):
-        self.speller, self.train, self.valid, self.training = speller, train, valid, training
-        self.checkpoint_files, self.device = files, device
+        self.speller, self.train, self.valid = speller, train, valid
+        self.training, self.device = training, device
 
     def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         lengths = np.array([len(words) + 2 for words in self.train])
@@ -123,9 +122,6 @@ class BidirectionalLanguageModelling:
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         return evaluate(model, self.speller, self.valid).metrics()
-
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
 
     def lines(self, batch: Batch) -> str:
         return f"the training sentences {listed([item + 1 for item in batch.items], 8)}"
@@ -184,12 +180,12 @@ def evaluate(
     return BidirectionalEvaluation(float(totals[0]), float(totals[1]), words, len(sentences), unknown)
 
 
-class BidirectionalLM:
+class BidirectionalLM(Verbs):
     """`embed` the words of sentences; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, config_json: str = "{}"):
-        self.model, self.tokenizer, self.config_json = model.eval(), tokenizer, config_json
-        self.speller = Speller(tokenizer, model.config.max_chars)  # type: ignore[union-attr, arg-type]
+        super().__init__(model, config_json)
+        self.tokenizer, self.speller = tokenizer, Speller(tokenizer, self.model.config.max_chars)
 
     def embed(self, sentences: Sequence[str | Sequence[str]]) -> list[NDArray[np.float32]]:
         """For each sentence [1 + layers, words, 2 size]: every layer of every word, the words by themselves first.
@@ -198,11 +194,10 @@ class BidirectionalLM:
         """
         known = [words.split() if isinstance(words, str) else list(words) for words in sentences]
         found: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)] * len(known)
-        device = next(self.model.parameters()).device
         for items in in_order_of_length([len(words) + 2 for words in known], WORDS_AT_ONCE):
-            chars = torch.from_numpy(self.speller.characters.batch([known[item] for item in items])).to(device)
+            chars = torch.from_numpy(self.speller.characters.batch([known[item] for item in items])).to(self.device)
             with torch.inference_mode():
-                layers = self.model.represent(chars)[0].float().cpu().numpy()  # type: ignore[operator]
+                layers = self.model.represent(chars)[0].float().cpu().numpy()
             for row, item in enumerate(items):
                 found[item] = layers[:, row, 1 : 1 + len(known[item])]
         return found
@@ -210,11 +205,5 @@ class BidirectionalLM:
     def evaluate(self, sentences: Sequence[Sequence[str]], finished: Finished = None) -> BidirectionalEvaluation:
         return evaluate(self.model, self.speller, sentences, finished)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.tokenizer))
-
-
-def model_files(config_json: str, tokenizer: Tokenizer) -> dict[str, str]:
-    """What must lie beside the weights for a bidirectional language model to be loaded from them."""
-    return {"config.json": config_json, "tokenizer.json": tokenizer.to_json()}
+    def files(self) -> dict[str, str]:
+        return super().files() | {TOKENIZER: self.tokenizer.to_json()}

@@ -5,10 +5,9 @@ A captioner has an `encoder` (pictures to regions) and a decoder over regions: `
 `penalty` is for that.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +25,6 @@ from regard.data.parts import Divisible
 from regard.data.region_cache import Encode, RegionSet
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating, padded
-from regard.decoding.settings import Decoding
 from regard.errors import RegardError
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.training.loop import Loss
@@ -86,11 +84,10 @@ class Captioning:
         see: See,
         mirror: bool,
         training: Training,
-        files: dict[str, str],
         device: torch.device,
     ):
         self.tokenizer, self.train, self.valid, self.see = tokenizer, train, valid, see
-        self.mirror, self.training, self.checkpoint_files, self.device = mirror, training, files, device
+        self.mirror, self.training, self.device = mirror, training, device
 
     @cached_property
     def seen(self) -> list[RegionSet]:
@@ -143,9 +140,6 @@ class Captioning:
             nll, count = nll + loss.nll.item(), count + loss.count
         return {"nll": nll / count, "perplexity": float(np.exp(min(nll / count, 700)))}
 
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
-
     def lines(self, batch: Batch) -> str:
         names = [self.train.pictures[item].name for item in batch.items[:8]]
         return ", ".join(names) + (f" and {len(batch.items) - 8} more" if len(batch.items) > 8 else "")
@@ -190,15 +184,3 @@ def encoding(model: Any, preprocessing: Preprocessing) -> Encode:
         return regions
 
     return encode
-
-
-def model_files(
-    config_json: str, tokenizer: Tokenizer, decoding: Decoding, preprocessing: Preprocessing
-) -> dict[str, str]:
-    """What must lie beside the weights for a captioner to be loaded from them."""
-    return {
-        "config.json": config_json,
-        "tokenizer.json": tokenizer.to_json(),
-        "generation_config.json": json.dumps(asdict(decoding), indent=1),
-        "preprocessor_config.json": preprocessing.to_json(),
-    }

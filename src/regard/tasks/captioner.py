@@ -1,7 +1,7 @@
 """The verb: a trained captioner, its tokenizer and its way to read pictures, ready to caption and to be looked into."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention import attentions, record
+from regard.attention import attentions, record_own
 from regard.attention.alignments import Hard
 from regard.data.images import Picture, Pixels, Preprocessing, read_image
 from regard.data.tokenizer import Tokenizer
@@ -20,9 +20,9 @@ from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import RegardError, UsageError
 from regard.tasks.alignment import merge_subwords
-from regard.tasks.caption import caption_rows, encoding, model_files
-from regard.training import checkpoints
-from regard.views.caption import CaptionMap, caption_figure, caption_page
+from regard.tasks.caption import caption_rows, encoding
+from regard.tasks.verbs import DECODING, PREPROCESSING, TOKENIZER, Verbs, as_json
+from regard.views.caption import CaptionMap
 from regard.views.look import Look, Shown
 
 LONGEST = 40  # tokens of a caption, unless max_new_tokens says otherwise
@@ -71,7 +71,7 @@ class Captioned(Shown):
         return Look(f"{self.text} ({self.score:.2f})", self.attention, score=self.score)
 
 
-class Captioner:
+class Captioner(Verbs):
     """`caption` pictures, `look` at where each word looked; `regard.load` makes one."""
 
     at_once = 32  # pictures captioned together; changes speed, never results
@@ -84,8 +84,8 @@ class Captioner:
         preprocessing: Preprocessing,
         config_json: str = "{}",
     ):
-        self.model, self.tokenizer, self.decoding = model.eval(), tokenizer, decoding
-        self.preprocessing, self.config_json = preprocessing, config_json
+        super().__init__(model, config_json)
+        self.tokenizer, self.decoding, self.preprocessing = tokenizer, decoding, preprocessing
         # An unknown word is no word to say of a picture.
         never = (tokenizer.pad, tokenizer.start, tokenizer.unknown)
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=never)
@@ -203,7 +203,7 @@ class Captioner:
         merged = merge_subwords(weights, numbers, range(weights.shape[1]))
         words = [self.tokenizer.decode([t for t, n in zip(tokens, numbers, strict=True) if n == number])
                  for number in range(max(numbers) + 1)]  # fmt: skip
-        rows, columns = self.model.encoder.grid  # type: ignore[union-attr, misc]
+        rows, columns = self.model.encoder.grid
         return CaptionMap(
             image=self._shown(picture),
             words=tuple(words),
@@ -218,7 +218,7 @@ class Captioner:
         model: Any = self.model
         device = next(model.parameters()).device
         told, _ = caption_rows([tokens], self.tokenizer)
-        with evaluating(model), torch.inference_mode(), record(model, layers=layers, heads=heads) as tape:
+        with evaluating(model), torch.inference_mode(), record_own(model, layers=layers, heads=heads) as tape:
             model.decode(self.see([pixels]), told.to(device))
         crossing = [name for name in tape if model.attention_kind(name) == "cross"]
         if not crossing:
@@ -234,30 +234,6 @@ class Captioner:
         image.thumbnail((SHOWN, SHOWN))
         return np.array(image)
 
-    def draw(
-        self,
-        picture: Picture,
-        caption: str | None,
-        output: str | None,
-        *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
-    ) -> str:
-        """Write the page or figure of a picture; what is returned is for the terminal."""
-        attention = self.look(picture, caption, layers=layers, heads=heads)
-        if output is None:
-            lines = [attention.text, ""]
-            for number, word in enumerate(attention.words):
-                row, column = attention.strongest(number)
-                lines.append(f"{word}: row {row + 1}, column {column + 1} ({attention.weights[number].max():.3f})")
-            return "\n".join(lines)
-        if output.endswith(".html"):
-            caption_page(attention.text, [attention], output)
-        else:
-            caption_figure(attention, output)
-        return f"{attention.text}\nwrote {output}"
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        files = model_files(self.config_json, self.tokenizer, self.decoding, self.preprocessing)
-        checkpoints.save(Path(folder), self.model, files)
+    def files(self) -> dict[str, str]:
+        said = {TOKENIZER: self.tokenizer.to_json(), DECODING: as_json(asdict(self.decoding))}
+        return super().files() | said | {PREPROCESSING: self.preprocessing.to_json()}

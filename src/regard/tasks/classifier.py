@@ -1,27 +1,26 @@
 """The verb: a trained model, its tokenizer and its labels, ready to classify and to be looked into."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from regard.attention import attentions, record
+from regard.attention import attentions, record_own
 from regard.data.documents import Document, Encoded, WordEncoder, read_document
 from regard.data.frames import Frame, Text
 from regard.data.token_documents import cut
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UsageError
 from regard.layers.packed import packed
-from regard.tasks.classify import Reading, in_batches, model_files, model_inputs
+from regard.tasks.classify import Reading, in_batches, model_inputs
 from regard.tasks.language_verbs import own_words
-from regard.training import checkpoints
-from regard.views import AttentionMap, Example, attention_page, heatmap, merge_words, terminal
-from regard.views.document import DocumentMap, document_figure, document_page, document_terminal
+from regard.tasks.verbs import LABELS, READING, TOKENIZER, Verbs, as_json
+from regard.views import AttentionMap
+from regard.views.document import DocumentMap
 from regard.views.look import Look, Shown
 
 TEXTS_AT_ONCE = 2048  # encoded together; changes memory, never results
@@ -92,7 +91,7 @@ class Classified(Shown):
         return self.text if self.second is None else f"{self.text} / {self.second}"
 
 
-class Classifier:
+class Classifier(Verbs):
     """`classify` texts, `look` at what decided; `regard.load` makes one."""
 
     def __init__(
@@ -103,11 +102,11 @@ class Classifier:
         reading: Reading | None = None,
         config_json: str = "{}",
     ):
-        self.model, self.tokenizer, self.labels = model.eval(), tokenizer, tuple(labels)
+        super().__init__(model, config_json)
+        self.tokenizer, self.labels = tokenizer, tuple(labels)
         self.reading = Reading() if reading is None else reading
-        self.config_json = config_json
         self.encoder = WordEncoder(tokenizer)
-        self.reads: str = model.reads  # type: ignore[assignment]
+        self.reads: str = self.model.reads
         self.frame = Frame(tokenizer, self.reading.max_length) if getattr(model, "frames", False) else None
 
     def classify(
@@ -165,8 +164,7 @@ class Classifier:
         return cut(encoded, self.reading.max_length) if self.reads == "tokens" else encoded
 
     def _inputs(self, documents: Sequence[Encoded]) -> torch.Tensor:
-        device = next(self.model.parameters()).device
-        return model_inputs(self.reads, documents, self.tokenizer.pad).to(device)
+        return model_inputs(self.reads, documents, self.tokenizer.pad).to(self.device)
 
     def look(self, text: str) -> DocumentMap:
         """What the label rests on: the weight of every sentence, and of every word in its sentence."""
@@ -175,10 +173,10 @@ class Classifier:
         document = self.read(text)
         if not document.sentences:
             raise UsageError("there is nothing to look at in a text without a word")
-        names = {self.model.attention_kind(name): name for name, _ in attentions(self.model)}  # type: ignore[operator]
+        names = {self.model.attention_kind(name): name for name, _ in attentions(self.model)}
         if not names:
             raise UsageError("this classifier pools without attention: there is nothing to look at")
-        with torch.inference_mode(), record(self.model) as tape:
+        with torch.inference_mode(), record_own(self.model) as tape:
             logits = self.model(self._inputs([self.encode(document)]))[0]
         # A long document is read in parts, one recorded below the other; [rows, heads, parts, words] in their order:
         words = tape[names["words"]][:, 0].transpose(0, 1).flatten(0, 1).cpu().numpy()
@@ -205,7 +203,7 @@ class Classifier:
         encoded = self.row(text)
         if not len(encoded.tokens):
             raise UsageError("there is nothing to look at in a text without a word")
-        with torch.inference_mode(), record(self.model) as tape:
+        with torch.inference_mode(), record_own(self.model) as tape:
             self.model(self._inputs([encoded]))
         pieces = tuple(self.tokenizer.pieces(encoded.tokens.tolist()))
         words = tuple(own_words(self.tokenizer.words(encoded.tokens.tolist())))
@@ -220,33 +218,6 @@ class Classifier:
             raise UsageError("this classifier has no attention: there is nothing to look at")
         return tuple(maps)
 
-    def draw(self, text: Text, output: str | None, *, colour: bool = False) -> str:
-        """Write the page or picture of a text; what is returned is for the terminal."""
-        if self.reads == "documents" and isinstance(text, str):
-            return self._draw_document(self.look(text), output, colour)
-        maps = self.look_tokens(text)
-        last = merge_words(maps[-1])
-        said = self.classify([text])[0].label
-        if output is None:
-            return f"{said}\n\n{terminal(last, colour=colour)}"
-        if output.endswith(".html"):
-            read = text if isinstance(text, str) else " / ".join(text)
-            attention_page(said, [Example(read, said, maps=maps)], output)
-        else:
-            heatmap(last, path=output)
-        return f"{said}\nwrote {output}"
-
-    @staticmethod
-    def _draw_document(document: DocumentMap, output: str | None, colour: bool) -> str:
-        if output is None:
-            return f"{document.verdict}\n\n{document_terminal(document, colour=colour)}"
-        if output.endswith(".html"):
-            document_page(document.verdict, [document], output)
-        else:
-            document_figure(document, output)
-        return f"{document.verdict}\nwrote {output}"
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        files = model_files(self.config_json, self.tokenizer, self.labels, self.reading)
-        checkpoints.save(Path(folder), self.model, files)
+    def files(self) -> dict[str, str]:
+        labels, reading = as_json({"labels": self.labels}), as_json(asdict(self.reading))
+        return super().files() | {TOKENIZER: self.tokenizer.to_json(), LABELS: labels, READING: reading}

@@ -6,10 +6,9 @@ with `frames = True` gets rows [CLS] a [SEP], and pairs of texts as [CLS] a [SEP
 window has `over_tokens(weights)`, which places recorded weights by the token looked at.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.documents import MAX_WORDS, Encoded, padded_documents, padded_rows
@@ -30,6 +28,7 @@ from regard.data.places import in_turn, shards
 from regard.data.token_documents import DocumentBatches, TokenDocuments, documents_in_order
 from regard.data.tokenizer import Tokenizer
 from regard.errors import UsageError, listed
+from regard.tasks.choosing import choice_loss, choice_metrics
 from regard.tasks.data_section import check_split, is_undivided, own_part
 from regard.training.loop import Loss
 from regard.training.settings import Training
@@ -108,11 +107,10 @@ class Classification:
         valid: TokenDocuments,
         training: Training,
         tokenizer: Tokenizer,
-        files: dict[str, str],
         device: torch.device,
     ):
         self.reads, self.train, self.valid, self.training = reads, train, valid, training
-        self.tokenizer, self.checkpoint_files, self.device = tokenizer, files, device
+        self.tokenizer, self.device = tokenizer, device
 
     def batches(self, place: Place) -> Iterator[tuple[Planned, Place]]:
         budget, seed = self.training.batch_tokens, self.training.seed
@@ -132,22 +130,12 @@ class Classification:
         return batch.count
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        logits = model(batch.inputs)
-        total = F.cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=self.training.label_smoothing)
-        nll = F.cross_entropy(logits.detach(), batch.labels, reduction="sum")
-        return Loss(total, nll, len(batch.labels))
+        return choice_loss(model(batch.inputs), batch.labels, self.training.label_smoothing)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        nll, right = 0.0, 0
-        for items in in_batches(self.reads, self.valid.shapes(), self.valid.token_counts()):
-            batch = self._batch(self.valid, items.tolist())
-            logits = model(batch.inputs)
-            nll += F.cross_entropy(logits, batch.labels, reduction="sum").item()
-            right += int((logits.argmax(-1) == batch.labels).sum())
-        return {"nll": nll / len(self.valid), "accuracy": right / len(self.valid)}
-
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
+        plan = in_batches(self.reads, self.valid.shapes(), self.valid.token_counts())
+        batches = (self._batch(self.valid, items.tolist()) for items in plan)
+        return choice_metrics((model(batch.inputs), batch.labels) for batch in batches)
 
     def lines(self, batch: Planned) -> str:
         return f"the training texts {listed([item + 1 for item in batch.items], 8)}"
@@ -165,13 +153,3 @@ def in_batches(reads: str, shapes: NDArray[np.int64], counts: NDArray[np.int64])
     if reads == "documents":
         return documents_in_order(shapes, WORDS_AT_ONCE)
     return in_order_of_length(counts.tolist(), WORDS_AT_ONCE)
-
-
-def model_files(config_json: str, tokenizer: Tokenizer, labels: Sequence[str], reading: Reading) -> dict[str, str]:
-    """What must lie beside the weights for a classifier to be loaded from them."""
-    return {
-        "config.json": config_json,
-        "tokenizer.json": tokenizer.to_json(),
-        "labels.json": json.dumps({"labels": list(labels)}, indent=1, ensure_ascii=False),
-        "reading.json": json.dumps(asdict(reading), indent=1),
-    }

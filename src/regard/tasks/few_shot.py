@@ -4,7 +4,6 @@ A model says `embed(images)` and `answer(examples, labels, queries)`, and, calle
 both. What is learnt is how to compare; the classes of the validation never appear in the training.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from regard.data.episodes_fewshot import HELD_OUT, EpisodeDraws, Episodes, Shape
 from regard.data.images import ImageSet, Preprocessing
 from regard.data.parts import Divisible
 from regard.errors import UsageError
+from regard.tasks.choosing import choice_loss
 from regard.tasks.picture_data import LabelledPictures
 from regard.training.loop import Loss
 from regard.training.settings import Training
@@ -77,11 +77,10 @@ class FewShot:
         data: FewShotData,
         training: Training,
         preprocessing: Preprocessing,
-        files: dict[str, str],
         device: torch.device,
     ):
         self.train, self.valid, self.data, self.training = train, valid, data, training
-        self.preprocessing, self.checkpoint_files, self.device = preprocessing, files, device
+        self.preprocessing, self.device = preprocessing, device
         self.draws = EpisodeDraws(train.labels, data.shape(), data.rotations)
         self.valid_draws = EpisodeDraws(valid.labels, Shape(data.ways, data.shots))
 
@@ -110,18 +109,13 @@ class FewShot:
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         logits = model(batch.images, batch.labels, batch.queries).flatten(0, 1)
-        answers = batch.answers.flatten()
-        total = F.cross_entropy(logits, answers, reduction="sum", label_smoothing=self.training.label_smoothing)
-        return Loss(total, F.cross_entropy(logits.detach(), answers, reduction="sum"), self.count(batch))
+        return choice_loss(logits, batch.answers.flatten(), self.training.label_smoothing)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
         vectors = embedded(model, self.valid, self.preprocessing, self.device)
         rows = list(answered(model, vectors, self.valid_draws, "valid", VALIDATION_EPISODES))
         right, nll = (np.concatenate(part) for part in zip(*rows, strict=True))
         return {"nll": float(nll.mean()), "accuracy": float(right.mean())}
-
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
 
     def lines(self, batch: Batch) -> str:
         return f"the episodes {batch.number + 1} to {batch.number + len(batch.answers)}"
@@ -150,12 +144,3 @@ def answered(
         nll = F.cross_entropy(logits.flatten(0, 1), answers.flatten(), reduction="none").view(answers.shape).mean(1)
         right = (logits.argmax(-1) == answers).double().mean(1)
         yield right.cpu().numpy(), nll.cpu().double().numpy()
-
-
-def model_files(config_json: str, preprocessing: Preprocessing) -> dict[str, str]:
-    """What must lie beside the weights for pictures to be matched with them."""
-    return {
-        "config.json": config_json,
-        "preprocessor_config.json": preprocessing.to_json(),
-        "few_shot.json": json.dumps({"drawings": isinstance(preprocessing, DrawingPreprocessing)}),
-    }

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention import record
+from regard.attention import record_own
 from regard.attention.rollout import rollout
 from regard.data.images import Picture, Preprocessing
 from regard.errors import RegardError, UsageError
 from regard.layers.packed import packed
-from regard.tasks.classify_images import TOKENS_AT_ONCE, model_files, token_count
-from regard.training import checkpoints
-from regard.views.image import ImageMap, image_figure, image_page, image_terminal
+from regard.tasks.classify_images import TOKENS_AT_ONCE, token_count
+from regard.tasks.verbs import LABELS, PREPROCESSING, Verbs, as_json
+from regard.views.image import ImageMap
 from regard.views.look import Look, Shown
 
 
@@ -54,13 +54,14 @@ class ClassifiedImage(Shown):
         return Look(self.name, self.attention, score=self.probability) if self.label else None
 
 
-class ImageEmbedder:
+class ImageEmbedder(Verbs):
     """`embed` pictures, `look` at what the class token looks at: what every model of images can do."""
 
     labels: tuple[str, ...] = ()  # the names of what comes out, if it has any
 
     def __init__(self, model: nn.Module, preprocessing: Preprocessing, config_json: str = "{}"):
-        self.model, self.preprocessing, self.config_json = model.eval(), preprocessing, config_json
+        super().__init__(model, config_json)
+        self.preprocessing = preprocessing
 
     @property
     def at_once(self) -> int:
@@ -93,19 +94,19 @@ class ImageEmbedder:
 
     def _inputs(self, pixels: NDArray[np.uint8]) -> Tensor:
         """What the model reads, of bytes [pictures, channels, height, width]."""
-        return self.preprocessing.normalise(torch.from_numpy(pixels.copy()).to(next(self.model.parameters()).device))
+        return self.preprocessing.normalise(torch.from_numpy(pixels.copy()).to(self.device))
 
     def look(
         self, picture: Picture, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None
     ) -> ImageMap:
         """What the class token looked at, over the grid of patches; layers (by default the last) and heads from 0."""
         pixels = self.preprocessing.pixels(picture)
-        with torch.inference_mode(), record(self.model) as tape:
+        with torch.inference_mode(), record_own(self.model) as tape:
             logits = self.model(self._inputs(pixels[None]))[0]
         weights = np.stack([tape[name][0].float().cpu().numpy() for name in tape])  # [layers, heads, tokens, tokens]
         chosen_layers = _chosen([-1] if layers is None else layers, weights.shape[0], "layer")
         chosen_heads = _chosen(range(weights.shape[1]) if heads is None else heads, weights.shape[1], "head")
-        rows, columns = self.model.grid(*self.preprocessing.shape)  # type: ignore[operator]
+        rows, columns = self.model.grid(*self.preprocessing.shape)
         chances = logits.cpu().double().softmax(-1).numpy()
         return ImageMap(
             image=pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0),
@@ -121,29 +122,9 @@ class ImageEmbedder:
             name=_name(picture),
         )
 
-    def draw(
-        self,
-        picture: Picture,
-        output: str | None,
-        *,
-        layers: Sequence[int] | None = None,
-        heads: Sequence[int] | None = None,
-        colour: bool = False,
-    ) -> str:
-        """Write the page or figure of a picture; what is returned is for the terminal."""
-        attention = self.look(picture, layers, heads)
-        if output is None:
-            return f"{attention.verdict}\n\n{image_terminal(attention, colour=colour)}"
-        if output.endswith(".html"):
-            image_page(attention.verdict, [attention], output)
-        else:
-            image_figure(attention, output)
-        return f"{attention.verdict}\nwrote {output}"
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        files = model_files(self.config_json, self.labels, self.preprocessing)
-        checkpoints.save(Path(folder), self.model, files)
+    def files(self) -> dict[str, str]:
+        labels = as_json({"labels": self.labels})
+        return super().files() | {LABELS: labels, PREPROCESSING: self.preprocessing.to_json()}
 
 
 class ImageClassifier(ImageEmbedder):

@@ -11,11 +11,10 @@ and a model that can hold only so many tokens at once says how many in `model.co
 say the same as reading it at once.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from regard.data.running_text import TEXTS, Part, existing, named_text, text_lin
 from regard.data.streams import ChunkBatches, TokenStream
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import padded
-from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.tasks.data_section import own_part
@@ -95,12 +93,10 @@ class LanguageModelling:
         valid: TokenStream,
         data: TextData,
         training: Training,
-        decoding: Decoding,
-        config_json: str,
         device: torch.device,
     ):
         self.tokenizer, self.train, self.valid, self.data = tokenizer, train, valid, data
-        self.training, self.decoding, self.config_json, self.device = training, decoding, config_json, device
+        self.training, self.device = training, device
 
     def batches(self, place: Place) -> Iterator[tuple[Planned, Place]]:
         rows = max(1, self.training.batch_tokens // self.data.chunk)
@@ -143,22 +139,10 @@ class LanguageModelling:
             "word_perplexity": safe_exp(nll / self.valid.words),
         }
 
-    def files(self) -> dict[str, str]:
-        return model_files(self.config_json, self.tokenizer, self.decoding)
-
     def lines(self, batch: Planned) -> str:
         shown = ", ".join(str(first + 1) for first, _ in batch.items[:8])
         more = f" and {len(batch) - 8} more places" if len(batch) > 8 else ""
         return f"chunks of the training text from token {shown}{more}"
-
-
-def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> dict[str, str]:
-    """What must lie beside the weights for a language model to be loaded from them."""
-    return {
-        "config.json": config_json,
-        "tokenizer.json": tokenizer.to_json(),
-        "generation_config.json": json.dumps(asdict(decoding), indent=1),
-    }
 
 
 def context_of(model: nn.Module) -> int | None:

@@ -1,17 +1,15 @@
 """The verbs of a trained language model: generate, score, perplexity, look."""
 
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from regard.attention import attentions, record
+from regard.attention import attentions, record_own
 from regard.data.batching import in_order_of_length
 from regard.data.streams import TokenStream, count_words
 from regard.data.tokenizer import NO_TOKEN, Tokenizer
@@ -20,12 +18,10 @@ from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.tasks.continuation import Continuation, Listener, cut
-from regard.tasks.language_model import Finished, context_of, model_files, rows_nll, safe_exp, text_nll
-from regard.training import checkpoints
-from regard.views import Example, attention_page, merge_words, terminal
+from regard.tasks.language_model import Finished, context_of, rows_nll, safe_exp, text_nll
+from regard.tasks.verbs import DECODING, TOKENIZER, Verbs, as_json
 from regard.views.look import Look, Shown
 from regard.views.maps import AttentionMap
-from regard.views.reading import reading_figure
 
 SCORED_TOGETHER = 8192  # padded tokens per batch of texts; changes speed, never results
 NEW_TOKENS = 64  # when neither the caller nor the checkpoint says how many
@@ -105,18 +101,14 @@ class TextEvaluation:
         )
 
 
-class LanguageModel:
+class LanguageModel(Verbs):
     """`generate` text, `score` it, `look` at what each word looked back at; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
-        self.model, self.tokenizer, self.decoding = model.eval(), tokenizer, decoding
-        self.config_json = config_json
+        super().__init__(model, config_json)
+        self.tokenizer, self.decoding = tokenizer, decoding
         never = {tokenizer.pad, tokenizer.start} - {tokenizer.end, NO_TOKEN}
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=tuple(never))
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
 
     def generate(
         self,
@@ -258,7 +250,7 @@ class LanguageModel:
             raise UsageError("this model has no attention to look at: it was built with intra_attention: false")
         model: Any = self.model
         told = torch.tensor([tokens], device=self.device)
-        with evaluating(model), torch.inference_mode(), record(model, layers=layers, heads=heads) as tape:
+        with evaluating(model), torch.inference_mode(), record_own(model, layers=layers, heads=heads) as tape:
             model.read(told)
         pieces, words = self.tokenizer.pieces(tokens), own_words(self.tokenizer.words(tokens))
         # Does a token look at itself too (self-attention), or only at what was before it (intra-attention)?
@@ -278,18 +270,6 @@ class LanguageModel:
             )
             for name, weights in tape.items()
         )
-
-    def draw(self, text: str, output: str | None, *, layers: Any = None, heads: Any = None) -> str:
-        """Write a page of all layers, or the picture of the last; what is returned is for the terminal."""
-        maps = self.look(text, layers=layers, heads=heads)
-        last = merge_words(maps[-1])
-        if output is None:
-            return terminal(last, colour=sys.stdout.isatty())
-        if output.endswith(".html"):
-            attention_page(text, [Example(text, text, maps=maps)], output)
-        else:
-            reading_figure(last, output)
-        return f"wrote {Path(output)}"
 
     def encode(self, text: str) -> list[int]:
         """The tokens of every line, each line with its end; or of the text as it is, if the tokenizer keeps blanks."""
@@ -313,9 +293,8 @@ class LanguageModel:
                 lines[-1].append(token)
         return "\n".join(self.tokenizer.decode(line) for line in lines)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.tokenizer, self.decoding))
+    def files(self) -> dict[str, str]:
+        return super().files() | {TOKENIZER: self.tokenizer.to_json(), DECODING: as_json(asdict(self.decoding))}
 
 
 def own_words(words: Sequence[int]) -> list[int]:

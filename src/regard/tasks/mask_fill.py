@@ -103,11 +103,8 @@ class MaskFillScores:
 class MaskFilling:
     """The task the training loop sees (regard.training.loop.Task)."""
 
-    def __init__(
-        self, train: MaskedPairs, valid: MaskedPairs, training: Training, files: dict[str, str], device: torch.device
-    ):
+    def __init__(self, train: MaskedPairs, valid: MaskedPairs, training: Training, device: torch.device):
         self.train, self.valid, self.training, self.device = train, valid, training, device
-        self.checkpoint_files = files
         lengths = row_lengths(train.pairs(0)) - 3
         self.words_per_pair = max(1.0, train.share * float(lengths.mean()))
 
@@ -132,9 +129,6 @@ class MaskFilling:
         found = {"nll": scores.nll, "perplexity": scores.perplexity, "accuracy": scores.accuracy}
         return found if scores.next_accuracy is None else {**found, "next_accuracy": scores.next_accuracy}
 
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
-
     def lines(self, batch: Masked) -> str:
         return f"the pairs {listed([item + 1 for item in batch.items], 8)} of the epoch"
 
@@ -158,8 +152,3 @@ def mask_fill_scores(
             finished(len(items))
     share = verdicts / len(plan) if model.config.next_sentence else None
     return MaskFillScores(words, nll / words if words else math.nan, right / max(words, 1), len(plan), share)
-
-
-def model_files(config_json: str, tokenizer: Tokenizer) -> dict[str, str]:
-    """What must lie beside the weights for a model to be loaded from them."""
-    return {"config.json": config_json, "tokenizer.json": tokenizer.to_json()}

@@ -1,13 +1,10 @@
 """The verbs of a trained encoder: fill gaps, embed texts, look at what each token looks at."""
 
 import html
-import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention import record
+from regard.attention import record_own
 from regard.data.batching import in_order_of_length
 from regard.data.documents import padded_rows
 from regard.data.frames import Frame, Text, encode_around
@@ -25,13 +22,11 @@ from regard.errors import UsageError
 from regard.layers.packed import packed
 from regard.layers.pooling import POOLINGS
 from regard.tasks.language_verbs import own_words
-from regard.tasks.mask_fill import model_files
-from regard.training import checkpoints
-from regard.views import AttentionMap, Example, attention_page, display, heads_figure, heatmap, merge_words, terminal
+from regard.tasks.verbs import READING, TOKENIZER, Verbs, as_json
+from regard.views import AttentionMap, display
 from regard.views.look import Look, Shown
 
 MASK = "[MASK]"  # how a gap is written, whatever the vocabulary calls it
-READING = "reading.json"  # of a checkpoint that reads shorter texts than it has positions for
 TOKENS_AT_ONCE = 1 << 11  # padded tokens read together; changes speed, never results
 Finished = Callable[[int], None] | None
 
@@ -71,17 +66,13 @@ class Filled(Shown):
         return "<ol>" + "".join(f"<li>{html.escape(gap)}</li>" for gap in gaps) + "</ol>"
 
 
-class TextEmbedder:
+class TextEmbedder(Verbs):
     """`embed` texts and `look` at them: what every encoder can do. `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, config_json: str = "{}", max_length: int | None = None):
-        self.model: Any = model.eval()
-        self.tokenizer, self.config_json = tokenizer, config_json
+        super().__init__(model, config_json)
+        self.tokenizer = tokenizer
         self.limit = max_length  # tokens of a row, if fewer than the model has positions
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.model.parameters()).device
 
     @property
     def max_length(self) -> int:
@@ -124,7 +115,7 @@ class TextEmbedder:
         (row,) = self.rows([text])
         if len(row) <= 2:
             raise UsageError("there is nothing to look at in an empty text")
-        with evaluating(self.model), torch.inference_mode(), record(self.model, layers=layers, heads=heads) as tape:
+        with evaluating(self.model), torch.inference_mode(), record_own(self.model, layers=layers, heads=heads) as tape:
             self.model.encoder(self._batch([row]))
         pieces = tuple(self.tokenizer.pieces(row.tolist()))
         words = tuple(own_words(self.tokenizer.words(row.tolist())))
@@ -135,21 +126,6 @@ class TextEmbedder:
             matrix = weights[0].float().cpu().numpy()
             maps.append(AttentionMap(title, "encoder", layer, matrix, pieces, pieces, words, words))
         return tuple(maps)
-
-    def draw(self, text: Text, output: str | None, *, layers: Any = None, heads: Any = None) -> str:
-        """Write a page of all layers, or the picture of the last; what is returned is for the terminal."""
-        maps = self.look(text, layers=layers, heads=heads)
-        last = merge_words(maps[-1])
-        if output is None:
-            return terminal(last, colour=sys.stdout.isatty())
-        if output.endswith(".html"):
-            said = text if isinstance(text, str) else " / ".join(text)
-            attention_page(said, [Example(said, said, maps=maps)], output)
-        elif heads is not None and len(heads) > 1:
-            heads_figure(last, output)
-        else:
-            heatmap(last, path=output)
-        return f"wrote {Path(output)}"
 
     def rows(self, texts: Sequence[Text], cut: bool = False) -> list[NDArray[np.int64]]:
         """[CLS] text [SEP], or a pair, with a gap for every [MASK]; too long a row is cut or else refused."""
@@ -168,14 +144,9 @@ class TextEmbedder:
     def _batch(self, rows: Sequence[NDArray[np.int64]]) -> Tensor:
         return torch.from_numpy(padded_rows(rows, self.tokenizer.pad)).to(self.device)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, self.files())
-
     def files(self) -> dict[str, str]:
-        """What must lie beside the weights."""
-        files = model_files(self.config_json, self.tokenizer)
-        return files if self.limit is None else {**files, READING: json.dumps({"max_length": self.limit}, indent=1)}
+        files = super().files() | {TOKENIZER: self.tokenizer.to_json()}
+        return files if self.limit is None else {**files, READING: as_json({"max_length": self.limit})}
 
 
 class MaskFiller(TextEmbedder):

@@ -17,17 +17,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from regard.attention import record
+from regard.attention import record_own
+from regard.data.drawings import DrawingPreprocessing
 from regard.data.episodes_fewshot import HELD_OUT, EpisodeDraws, Shape
 from regard.data.images import ImageSet, Picture, Pixels, Preprocessing, image_files
 from regard.data.written import written
 from regard.errors import RegardError, UsageError
 from regard.tasks.classification_scores import Z
-from regard.tasks.few_shot import PICTURES_AT_ONCE, answered, embedded, model_files
-from regard.training import checkpoints
+from regard.tasks.few_shot import PICTURES_AT_ONCE, answered, embedded
+from regard.tasks.verbs import PREPROCESSING, Verbs, as_json
 from regard.views.look import Look, Shown
 from regard.views.match import MatchMap
 
+FEW_SHOT = "few_shot.json"
 ROUNDS = 8
 EPISODES = 1000
 Heard = Callable[[RegardError], object]
@@ -100,12 +102,12 @@ class Matched(Shown):
         return Look(self.name, self.attention, score=self.probability) if self.label else None
 
 
-class Matcher:
+class Matcher(Verbs):
     """`match` queries with examples, `evaluate` on episodes; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, preprocessing: Preprocessing, config_json: str = "{}"):
-        self.model: Any = model.eval()
-        self.preprocessing, self.config_json = preprocessing, config_json
+        super().__init__(model, config_json)
+        self.preprocessing = preprocessing
 
     def match(
         self,
@@ -175,7 +177,7 @@ class Matcher:
         if result.pixels is None:
             raise UsageError(f"{result.name} could not be read: there is nothing to look at")
         shown, _ = self._rounds(known, rounds)
-        with torch.inference_mode(), record(self.model, queries=-1) as tape:
+        with torch.inference_mode(), record_own(self.model, queries=-1) as tape:
             self._chances(known, self._embed(result.pixels[None]), rounds)
         weights = np.zeros((len(tape), len(known.names) + 1))
         for block, paid in zip(weights, tape.values(), strict=True):
@@ -212,7 +214,7 @@ class Matcher:
         answer = answered if shots is None else self._matched
         shares, losses = [], []
         with torch.inference_mode():
-            vectors = embedded(self.model, images, self.preprocessing, self._device)
+            vectors = embedded(self.model, images, self.preprocessing, self.device)
             for right, nll in answer(self.model, vectors, EpisodeDraws(images.labels, shape), split, episodes):
                 shares.append(right)
                 losses.append(nll)
@@ -239,13 +241,9 @@ class Matcher:
             nll = -np.log(chances[np.arange(len(answers)), answers])
             yield right.mean(keepdims=True), nll.mean(keepdims=True)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.preprocessing))
-
-    @property
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+    def files(self) -> dict[str, str]:
+        drawings = as_json({"drawings": isinstance(self.preprocessing, DrawingPreprocessing)})
+        return super().files() | {PREPROCESSING: self.preprocessing.to_json(), FEW_SHOT: drawings}
 
     def _pixels(self, picture: Picture, unreadable: Heard | None) -> Pixels | None:
         try:
@@ -257,16 +255,16 @@ class Matcher:
             return None
 
     def _embed(self, pixels: NDArray[np.uint8]) -> Tensor:
-        inputs = self.preprocessing.normalise(torch.from_numpy(pixels.copy()).to(self._device))
+        inputs = self.preprocessing.normalise(torch.from_numpy(pixels.copy()).to(self.device))
         return self.model.embed(inputs)
 
     def _chances(self, known: Examples, queries: Tensor, rounds: int) -> NDArray[np.float64]:
         """[queries, labels]: the mean of all rounds, over the labels that were given."""
         shown, numbers = self._rounds(known, rounds)
-        labels = torch.from_numpy(np.take_along_axis(numbers, known.classes[shown], 1)).to(self._device)
+        labels = torch.from_numpy(np.take_along_axis(numbers, known.classes[shown], 1)).to(self.device)
         asked = queries.expand(rounds, *queries.shape)
-        logits = self.model.answer(known.vectors[torch.from_numpy(shown).to(self._device)], labels, asked)
-        given = torch.from_numpy(numbers).to(self._device)[:, None].expand(-1, len(queries), -1)
+        logits = self.model.answer(known.vectors[torch.from_numpy(shown).to(self.device)], labels, asked)
+        given = torch.from_numpy(numbers).to(self.device)[:, None].expand(-1, len(queries), -1)
         return logits.gather(-1, given).cpu().double().softmax(-1).mean(0).numpy()
 
     def _rounds(self, known: Examples, rounds: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

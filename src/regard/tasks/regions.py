@@ -4,9 +4,8 @@ The encoder that comes out of it is what captioners look at (task `caption`, `st
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.data.augment import Augmentation, augment
-from regard.data.batching import Place, TokenBatches
 from regard.data.captions import CaptionedImage
 from regard.data.images import ImageSet, Picture, Preprocessing
-from regard.data.parts import Divisible
-from regard.errors import UsageError, listed
-from regard.tasks.classify_images import model_files
-from regard.training import checkpoints
+from regard.errors import UsageError
+from regard.tasks.picture_task import Batch, PictureTask
+from regard.tasks.verbs import LABELS, PREPROCESSING, Verbs, as_json
 from regard.training.loop import Loss
-from regard.training.settings import Training
 
 AT_ONCE = 128  # pictures at once when nothing is learnt; changes speed, never results
 
@@ -52,15 +47,6 @@ def word_shares(pictures: Sequence[CaptionedImage], words: Sequence[str]) -> NDA
 
 
 @dataclass(frozen=True)
-class Batch(Divisible):
-    """Normalised pixels, and how many of each picture's captions use each word."""
-
-    images: Tensor
-    shares: Tensor
-    items: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class SeenWords:
     """Pictures as bytes, and their words; `images.labels` are the pictures' rows of `shares`."""
 
@@ -72,55 +58,21 @@ class SeenWords:
         pixels, rows = self.images.batch(items)
         return pixels, torch.from_numpy(self.shares[rows.numpy()])
 
-    def all(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return (self.batch(slice(first, first + AT_ONCE)) for first in range(0, len(self.images), AT_ONCE))
+    def __len__(self) -> int:
+        return len(self.images)
 
 
-class WordLearning:
+class WordLearning(PictureTask):
     """The task the training loop sees (regard.training.loop.Task)."""
-
-    def __init__(
-        self,
-        train: SeenWords,
-        valid: SeenWords,
-        regions: int,
-        training: Training,
-        preprocessing: Preprocessing,
-        augmentation: Augmentation,
-        files: dict[str, str],
-        device: torch.device,
-    ):
-        self.train, self.valid, self.regions, self.training = train, valid, regions, training
-        self.preprocessing, self.augmentation = preprocessing, augmentation
-        self.checkpoint_files, self.device = files, device
-
-    def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
-        """As many pictures at once as their regions fit into `training.batch_tokens`."""
-        seed = self.training.seed
-        plan = TokenBatches(np.full(len(self.train.images), self.regions), self.training.batch_tokens, seed)
-        for items, after in plan.follow(place):
-            pixels, shares = self.train.batch(items)
-            pixels = augment(pixels.to(self.device), self.augmentation, (seed, place.epoch, place.batch))
-            yield Batch(self.preprocessing.normalise(pixels), shares.to(self.device), tuple(items.tolist())), after
-            place = after
-
-    def count(self, batch: Batch) -> int:
-        return len(batch.shares)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """Cross-entropy of every word by itself, summed: what is lost at best is how much the captions disagree."""
-        total = F.binary_cross_entropy_with_logits(model(batch.images), batch.shares, reduction="sum")
-        return Loss(total, total.detach(), len(batch.shares))
+        total = F.binary_cross_entropy_with_logits(model(batch.images), batch.wanted, reduction="sum")
+        return Loss(total, total.detach(), len(batch.wanted))
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        scores = word_scores(*predictions(model, self.valid.all(), self.preprocessing))
+        scores = word_scores(*predictions(model, self.held_out(AT_ONCE), self.preprocessing))
         return {"nll": scores.nll, "precision": scores.mean_precision}
-
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
-
-    def lines(self, batch: Batch) -> str:
-        return f"the training pictures {listed([item + 1 for item in batch.items], 8)}"
 
 
 def predictions(
@@ -174,21 +126,21 @@ def word_scores(logits: NDArray[np.floating], shares: NDArray[np.floating]) -> W
     )
 
 
-class WordFinder:
+class WordFinder(Verbs):
     """`find` the words people would use of pictures; `regard.load` makes one, and captioners start from it."""
 
     def __init__(self, model: nn.Module, words: Sequence[str], preprocessing: Preprocessing, config_json: str = "{}"):
-        self.model, self.words, self.preprocessing = model.eval(), tuple(words), preprocessing
-        self.config_json = config_json
+        super().__init__(model, config_json)
+        self.words, self.preprocessing = tuple(words), preprocessing
 
     def find(self, picture: Picture, top: int = 10) -> dict[str, float]:
         """The likeliest words and their probabilities."""
         pixels = torch.from_numpy(self.preprocessing.pixels(picture)[None].copy())
         with torch.inference_mode():
-            logits = self.model(self.preprocessing.normalise(pixels.to(next(self.model.parameters()).device)))[0]
+            logits = self.model(self.preprocessing.normalise(pixels.to(self.device)))[0]
         chances = logits.double().sigmoid().cpu().numpy()
         return {self.words[row]: float(chances[row]) for row in np.argsort(-chances)[:top]}
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.words, self.preprocessing))
+    def files(self) -> dict[str, str]:
+        words = as_json({"labels": self.words})
+        return super().files() | {LABELS: words, PREPROCESSING: self.preprocessing.to_json()}

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from regard.attention import attentions, record
+from regard.attention import attentions, record_own
 from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating
@@ -43,7 +43,7 @@ def replay(
     lengths = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
     for items in in_order_of_length(lengths, REPLAY_TOKENS):
         batch = make_batch([sources[i] for i in items], [targets[i] for i in items], tokenizer).to(device)
-        with evaluating(model), torch.inference_mode(), record(model, layers=layers, heads=heads) as tape:
+        with evaluating(model), torch.inference_mode(), record_own(model, layers=layers, heads=heads) as tape:
             model.decode(batch.source, batch.told)
         for name, weights in tape.items():
             kind = model.attention_kind(name)

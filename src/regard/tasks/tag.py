@@ -4,7 +4,6 @@ Called with word numbers [batch, words] and characters [batch, words, characters
 logits [batch, words, tags]. Sentences stand between their marks; what is said of marks is not listened to.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.data.batching import Place, TokenBatches, in_order_of_length
 from regard.data.conllu import COLUMNS, TaggedSentence, read_conllu
@@ -22,9 +20,9 @@ from regard.data.documents import padded_rows
 from regard.data.named import data_folder
 from regard.data.parts import Divisible
 from regard.data.spelt import Speller
-from regard.data.tokenizer import Tokenizer
 from regard.data.treebanks import named_treebank
 from regard.errors import UsageError
+from regard.tasks.choosing import choice_loss, choice_metrics
 from regard.tasks.data_section import own_part
 from regard.training.loop import Loss
 from regard.training.settings import Training
@@ -86,11 +84,10 @@ class Tagging:
         train: Sequence[TaggedSentence],
         valid: Sequence[TaggedSentence],
         training: Training,
-        files: dict[str, str],
         device: torch.device,
     ):
-        self.speller, self.train, self.valid, self.training = speller, train, valid, training
-        self.checkpoint_files, self.device = files, device
+        self.speller, self.train, self.valid = speller, train, valid
+        self.training, self.device = training, device
         self.numbers = {tag: number for number, tag in enumerate(tags)}
 
     def batches(self, place: Place) -> Iterator[tuple[Batch, Place]]:
@@ -110,25 +107,11 @@ class Tagging:
         return int((batch.tags != NO_TAG).sum())
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        real = batch.tags != NO_TAG
-        logits, tags = model(batch.words, batch.chars)[real], batch.tags[real]
-        total = F.cross_entropy(logits, tags, reduction="sum", label_smoothing=self.training.label_smoothing)
-        nll = F.cross_entropy(logits.detach(), tags, reduction="sum")
-        return Loss(total, nll, len(tags))
+        return choice_loss(*_choices(model, batch), self.training.label_smoothing)
 
     def validate(self, model: nn.Module) -> dict[str, float]:
-        nll, right, count = 0.0, 0, 0
-        for items in in_order_of_length([len(known.words) + 2 for known in self.valid], WORDS_AT_ONCE):
-            batch = self._batch(self.valid, items.tolist())
-            real = batch.tags != NO_TAG
-            logits, tags = model(batch.words, batch.chars)[real], batch.tags[real]
-            nll += F.cross_entropy(logits, tags, reduction="sum").item()
-            right += int((logits.argmax(-1) == tags).sum())
-            count += len(tags)
-        return {"nll": nll / count, "accuracy": right / count}
-
-    def files(self) -> dict[str, str]:
-        return self.checkpoint_files
+        plan = in_order_of_length([len(known.words) + 2 for known in self.valid], WORDS_AT_ONCE)
+        return choice_metrics(_choices(model, self._batch(self.valid, items.tolist())) for items in plan)
 
     def lines(self, batch: Batch) -> str:
         shown = "; ".join(self.train[item].place for item in batch.items[:3])
@@ -136,10 +119,7 @@ class Tagging:
         return f"the training sentences at {shown}{more}"
 
 
-def model_files(config_json: str, tokenizer: Tokenizer, tags: Sequence[str]) -> dict[str, str]:
-    """What must lie beside the weights for a tagger to be loaded from them."""
-    return {
-        "config.json": config_json,
-        "tokenizer.json": tokenizer.to_json(),
-        "tags.json": json.dumps({"tags": list(tags)}, indent=1, ensure_ascii=False),
-    }
+def _choices(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Logits and tags of the real words."""
+    real = batch.tags != NO_TAG
+    return model(batch.words, batch.chars)[real], batch.tags[real]

@@ -4,7 +4,6 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,9 +15,9 @@ from regard.data.conllu import TaggedSentence
 from regard.data.spelt import Speller
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError
-from regard.tasks.tag import WORDS_AT_ONCE, inputs, model_files
+from regard.tasks.tag import WORDS_AT_ONCE, inputs
 from regard.tasks.tag_scores import TagScores, tag_scores
-from regard.training import checkpoints
+from regard.tasks.verbs import TAGS, TOKENIZER, Verbs, as_json
 from regard.views.look import Look, Shown
 from regard.views.maps import AttentionMap
 
@@ -60,13 +59,11 @@ class Tagged(Shown):
         return f'<p style="font-size: 120%; line-height: 2">{" ".join(words)}</p>'
 
 
-class Tagger:
-    """`tag` the words of sentences; `regard.load` makes one."""
+class TagsWords(Verbs):
+    """What taggers share, whatever they read: the likeliest tag of every word."""
 
-    def __init__(self, model: nn.Module, tokenizer: Tokenizer, tags: Sequence[str], config_json: str = "{}"):
-        self.model, self.tokenizer, self.tags = model.eval(), tokenizer, tuple(tags)
-        self.config_json = config_json
-        self.speller = Speller(tokenizer, model.config.max_chars)  # type: ignore[union-attr, arg-type]
+    tokenizer: Tokenizer
+    tags: tuple[str, ...]
 
     def tag(self, sentences: Sentence | Sequence[Sentence], *, finished: Finished = None) -> list[Tagged]:
         """One result per sentence, in order. A sentence is a text with blanks between its words, or a list of words."""
@@ -76,15 +73,29 @@ class Tagger:
 
     def _tagged(self, words: tuple[str, ...], chances: NDArray[np.float64]) -> Tagged:
         tags = tuple(self.tags[number] for number in chances.argmax(-1))
-        return Tagged(words, tags, tuple(chances.max(-1).tolist()))
+        return Tagged(words, tags, tuple(chances.max(-1).tolist()), getattr(self, "look", None))
 
     def probabilities(self, sentences: Sequence[Sequence[str]], finished: Finished = None) -> list[NDArray[np.float64]]:
         """For each sentence [words, tags]."""
+        raise NotImplementedError
+
+    def files(self) -> dict[str, str]:
+        return super().files() | {TOKENIZER: self.tokenizer.to_json(), TAGS: as_json({"tags": self.tags})}
+
+
+class Tagger(TagsWords):
+    """`tag` the words of sentences; `regard.load` makes one."""
+
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer, tags: Sequence[str], config_json: str = "{}"):
+        super().__init__(model, config_json)
+        self.tokenizer, self.tags = tokenizer, tuple(tags)
+        self.speller = Speller(tokenizer, self.model.config.max_chars)
+
+    def probabilities(self, sentences: Sequence[Sequence[str]], finished: Finished = None) -> list[NDArray[np.float64]]:
         found = [np.zeros((len(words), len(self.tags))) for words in sentences]
-        device = next(self.model.parameters()).device
         for items in in_order_of_length([len(words) + 2 for words in sentences], WORDS_AT_ONCE):
             with torch.inference_mode():
-                logits = self.model(*inputs([sentences[item] for item in items], self.speller, device))
+                logits = self.model(*inputs([sentences[item] for item in items], self.speller, self.device))
             chances = logits.cpu().double().softmax(-1).numpy()
             for row, item in enumerate(items):
                 found[item] = chances[row, 1 : 1 + len(sentences[item])]
@@ -100,7 +111,3 @@ class Tagger:
         unknown = self.tokenizer.unknown
         known = [number != unknown for each in sentences for number in self.speller.numbers(each.words)]
         return tag_scores(chances, self.tags, sentences, np.array(known))
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        checkpoints.save(Path(folder), self.model, model_files(self.config_json, self.tokenizer, self.tags))

@@ -14,29 +14,18 @@ from regard.data.frames import framed
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating
 from regard.tasks.mask_filler import TOKENS_AT_ONCE, Finished, TextEmbedder
-from regard.tasks.tag import model_files
-from regard.tasks.tagger import Sentence, Tagged
+from regard.tasks.tagger import TagsWords
 
 Part = tuple[int, NDArray[np.int64], NDArray[np.int64]]  # of which sentence, its row, where its words begin
 
 
-class TokenTagger(TextEmbedder):
+class TokenTagger(TagsWords, TextEmbedder):
     """`tag` the words of sentences, `embed` them, `look` at them; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, tags: Sequence[str], config_json: str = "{}"):
         super().__init__(model, tokenizer, config_json)
         self.tags = tuple(tags)
         self.encoder = WordEncoder(tokenizer)
-
-    def tag(self, sentences: Sentence | Sequence[Sentence], *, finished: Finished = None) -> list[Tagged]:
-        """One result per sentence, in order. A sentence is a text with blanks between its words, or a list of words."""
-        given = [sentences] if isinstance(sentences, str) else sentences
-        words = [tuple(each.split() if isinstance(each, str) else each) for each in given]
-        return [self._tagged(*known) for known in zip(words, self.probabilities(words, finished), strict=True)]
-
-    def _tagged(self, words: tuple[str, ...], chances: NDArray[np.float64]) -> Tagged:
-        tags = tuple(self.tags[number] for number in chances.argmax(-1)) if words else ()
-        return Tagged(words, tags, tuple(chances.max(-1).tolist()) if words else (), self.look)
 
     def probabilities(self, sentences: Sequence[Sequence[str]], finished: Finished = None) -> list[NDArray[np.float64]]:
         """For each sentence [words, tags]; one that is longer than the model reads is read in parts."""
@@ -70,6 +59,3 @@ class TokenTagger(TextEmbedder):
     @property
     def _marks(self) -> tuple[int, int]:
         return self.tokenizer.start, self.tokenizer.end
-
-    def files(self) -> dict[str, str]:
-        return model_files(self.config_json, self.tokenizer, self.tags)

@@ -1,9 +1,8 @@
 """Translation as it is learnt: pairs of sentences, their loss, their validation."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from regard.data.parts import Planned
 from regard.data.places import in_turn, shards
 from regard.data.token_pairs import TokenPairs
 from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
 from regard.errors import UsageError, listed
 from regard.layers.cross_entropy import linear_cross_entropy
 from regard.tasks.batches import Batch, make_batch
@@ -93,12 +91,10 @@ class Translation:
         train: TokenPairs,
         valid: TokenPairs,
         training: Training,
-        decoding: Decoding,
-        config_json: str,
         device: torch.device,
     ):
         self.tokenizer, self.train, self.valid = tokenizer, train, valid
-        self.training, self.decoding, self.config_json, self.device = training, decoding, config_json, device
+        self.training, self.device = training, device
 
     def batches(self, place: Place) -> Iterator[tuple[Planned, Place]]:
         lengths = self.train.lengths() + 1
@@ -123,20 +119,8 @@ class Translation:
             nll, count = nll + loss.nll.item(), count + loss.count
         return {"nll": nll / count, "perplexity": float(np.exp(min(nll / count, 700)))}
 
-    def files(self) -> dict[str, str]:
-        return model_files(self.config_json, self.tokenizer, self.decoding)
-
     def lines(self, batch: Planned) -> str:
         return f"the training pairs {listed([item + 1 for item in batch.items], 8)}"
-
-
-def model_files(config_json: str, tokenizer: Tokenizer, decoding: Decoding) -> dict[str, str]:
-    """What must lie beside the weights for a translator to be loaded from them."""
-    return {
-        "config.json": config_json,
-        "tokenizer.json": tokenizer.to_json(),
-        "generation_config.json": json.dumps(asdict(decoding), indent=1),
-    }
 
 
 def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) -> Loss:

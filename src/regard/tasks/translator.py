@@ -1,9 +1,8 @@
 """The verb: a trained model, its tokenizer and its decoding settings, ready to translate and to be looked into."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -16,9 +15,8 @@ from regard.decoding.settings import Decoding
 from regard.errors import UsageError
 from regard.tasks.alignment import Link, hard_links, merge_subwords
 from regard.tasks.replay import aligning_attentions, attention_maps, cross_attentions, replay
-from regard.tasks.translate import model_files
 from regard.tasks.unknowns import replaced_unknowns
-from regard.training import checkpoints
+from regard.tasks.verbs import DECODING, TOKENIZER, Verbs, as_json
 from regard.views.look import Look, Shown
 from regard.views.maps import AttentionMap
 
@@ -48,12 +46,12 @@ class Translated(Shown):
         return Look(self.text, self.attention, self.source, self.text, self.score) if self.attention else None
 
 
-class Translator:
+class Translator(Verbs):
     """`translate` sentences, `align` their words, `look` at their attention; `regard.load` makes one."""
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
-        self.model, self.tokenizer, self.decoding = model.eval(), tokenizer, decoding
-        self.config_json = config_json
+        super().__init__(model, config_json)
+        self.tokenizer, self.decoding = tokenizer, decoding
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=(tokenizer.pad, tokenizer.start))
 
     def translate(
@@ -192,7 +190,5 @@ class Translator:
     def encode_target(self, text: str) -> list[int]:
         return self.tokenizer.target.encode(text)
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write a checkpoint folder that `regard.load` opens, without the training state."""
-        files = model_files(self.config_json, self.tokenizer, self.decoding)
-        checkpoints.save(Path(folder), self.model, files)
+    def files(self) -> dict[str, str]:
+        return super().files() | {TOKENIZER: self.tokenizer.to_json(), DECODING: as_json(asdict(self.decoding))}

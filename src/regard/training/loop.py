@@ -59,9 +59,6 @@ class Task(Protocol):
     def validate(self, model: nn.Module) -> dict[str, float]:
         """Metrics on held-out data; `nll` is the one that must fall."""
 
-    def files(self) -> dict[str, str]:
-        """Name and text of the files that belong into every checkpoint."""
-
     def lines(self, batch: Any) -> str:
         """Where a batch comes from, for the report of a loss that is not a number."""
 
@@ -81,7 +78,7 @@ class Outcome:
 
 
 class Trainer:
-    """Trains one model on one task in one run folder."""
+    """Trains one model on one task in one run folder; `files` are what belongs into every checkpoint, by name."""
 
     def __init__(
         self,
@@ -89,13 +86,14 @@ class Trainer:
         task: Task,
         settings: Training,
         run: Run,
+        files: dict[str, str],
         watcher: Watcher | None = None,
         company: Company | None = None,
     ):
         keep_freed_memory()
         self.device = choose_device(settings.device)
         self.model, self.task, self.settings, self.run = model.to(self.device), task, settings, run
-        self.watcher, self.company = watcher, company or Company()
+        self.files, self.watcher, self.company = files, watcher, company or Company()
         if settings.recompute:
             forget_inside_blocks(self.model)
         if settings.compile:
@@ -287,7 +285,7 @@ class Trainer:
         """All give their shares, the leader writes, and nobody goes on before it is done."""
         with self.company.collected(folder, self.model, state) as (weights, collected):
             if self.company.leads:
-                checkpoints.save(folder, weights, self.task.files(), collected, self.progress)
+                checkpoints.save(folder, weights, self.files, collected, self.progress)
         self.company.wait()
 
     def _counts(self, step: int) -> bool:

@@ -146,3 +146,12 @@ def caption_page(title: str, maps: Sequence[CaptionMap], path: str | Path) -> No
 def caption_page_text(title: str, maps: Sequence[CaptionMap]) -> str:
     about = "What was looked at for each word of the caption"
     return plates_page(title, (Plate(caption_figure(each, title=""), each.text, about, each.name) for each in maps))
+
+
+def caption_terminal(attention: CaptionMap) -> str:
+    """For each word the region it looked at most."""
+    lines = []
+    for number, word in enumerate(attention.words):
+        row, column = attention.strongest(number)
+        lines.append(f"{word}: row {row + 1}, column {column + 1} ({attention.weights[number].max():.3f})")
+    return "\n".join(lines)

@@ -15,19 +15,22 @@ import numpy as np
 
 from regard.errors import UsageError
 from regard.files import whole_file
-from regard.views.caption import CaptionMap, caption_figure, caption_page_text
-from regard.views.document import DocumentMap, document_figure, document_page_text
+from regard.views.caption import CaptionMap, caption_figure, caption_page_text, caption_terminal
+from regard.views.document import DocumentMap, document_figure, document_page_text, document_terminal
 from regard.views.heatmap import heads_figure, heatmap
-from regard.views.image import ImageMap, image_figure, image_page_text
+from regard.views.image import ImageMap, image_figure, image_page_text, image_terminal
 from regard.views.maps import AttentionMap, mean_heads, merge_words
-from regard.views.match import MatchMap, match_figure, match_page_text
-from regard.views.memory import MemoryTrace, memory_figure, memory_page_text
+from regard.views.match import MatchMap, match_figure, match_page_text, match_terminal
+from regard.views.memory import MemoryTrace, memory_figure, memory_page_text, memory_text
 from regard.views.page import Example, page_text
+from regard.views.reading import reading_figure
+from regard.views.terminal import terminal
 
 Maps = tuple[AttentionMap, ...]
 View = Maps | DocumentMap | CaptionMap | ImageMap | MatchMap | MemoryTrace
 
 MOST_WEIGHTS = 6_000_000  # in a notebook's cell: 16 MB, since a weight takes two bytes and base64 a third more
+MOST_LINES = 60  # of the figure that shows a text read word by word; a longer text is a map
 HEIGHT = 760  # pixels of the page with every head
 
 
@@ -36,6 +39,8 @@ class _Drawn(NamedTuple):
 
     page: Callable[[str, list[Any]], str]
     figure: Callable[[Any, Path], object]
+    terminal: Callable[[Any, bool], str]
+    said: Callable[[Any], str]
     height: int
     weights: Callable[[Any], dict[str, np.ndarray]]
 
@@ -44,19 +49,45 @@ _DRAWN: dict[type, _Drawn] = {
     DocumentMap: _Drawn(
         document_page_text,
         document_figure,
+        lambda view, colour: document_terminal(view, colour=colour),
+        lambda view: view.verdict,
         480,
         lambda view: {
             "sentences": view.sentence_weights,
             **{f"words of sentence {number}": row for number, row in enumerate(view.word_weights, 1)},
         },
     ),
-    CaptionMap: _Drawn(caption_page_text, caption_figure, 560, lambda view: {"regions": view.weights}),
-    ImageMap: _Drawn(
-        image_page_text, image_figure, 560, lambda view: {"class token": view.weights, "rollout": view.rollout}
+    CaptionMap: _Drawn(
+        caption_page_text,
+        caption_figure,
+        lambda view, colour: caption_terminal(view),
+        lambda view: view.text,
+        560,
+        lambda view: {"regions": view.weights},
     ),
-    MatchMap: _Drawn(match_page_text, match_figure, 420, lambda view: {"examples": view.weights}),
+    ImageMap: _Drawn(
+        image_page_text,
+        image_figure,
+        image_terminal,
+        lambda view: view.verdict,
+        560,
+        lambda view: {"class token": view.weights, "rollout": view.rollout},
+    ),
+    MatchMap: _Drawn(
+        match_page_text,
+        match_figure,
+        lambda view, colour: match_terminal(view),
+        lambda view: view.heading,
+        420,
+        lambda view: {"examples": view.weights},
+    ),
     MemoryTrace: _Drawn(
-        memory_page_text, memory_figure, 640, lambda view: {"read": view.read_weights, "write": view.write_weights}
+        memory_page_text,
+        memory_figure,
+        lambda view, colour: memory_text(view),
+        MemoryTrace.told,
+        640,
+        lambda view: {"read": view.read_weights, "write": view.write_weights},
     ),
 }
 
@@ -78,6 +109,11 @@ class Look:
     def __post_init__(self) -> None:
         if isinstance(self.view, tuple) and not self.view:
             raise UsageError(f"there is no attention to look at in {self.title[:60]!r}: choose other layers")
+
+    @property
+    def maps(self) -> Maps:
+        """Those between tokens; none of any other view."""
+        return self.view if isinstance(self.view, tuple) else ()
 
     @property
     def weights(self) -> dict[str, np.ndarray]:
@@ -118,12 +154,30 @@ class Look:
         elif path.suffix.lower() not in (".svg", ".png"):
             raise UsageError(f"cannot save {path.name!r}: a page is called .html, a picture .svg or .png")
         elif isinstance(self.view, tuple):
-            crossing = [known for known in self.view if known.kind == "cross"]
-            last = merge_words((crossing or self.view)[-1])
-            (heads_figure if self.by_head else heatmap)(last, path=path)
+            last = self._last(self.view)
+            reads_on = last.causal and len(last.queries) <= MOST_LINES
+            (heads_figure if self.by_head else reading_figure if reads_on else heatmap)(last, path=path)
         else:
             _DRAWN[type(self.view)].figure(self.view, path)
         return path
+
+    @property
+    def said(self) -> str:
+        """What the model said of it, if it says anything."""
+        return (self.target or "") if isinstance(self.view, tuple) else _DRAWN[type(self.view)].said(self.view)
+
+    def terminal(self, *, colour: bool = False) -> str:
+        """As much as characters can show, below what was said; of maps, the last layer, by words."""
+        if isinstance(self.view, tuple):
+            shown = terminal(self._last(self.view), colour=colour)
+        else:
+            shown = _DRAWN[type(self.view)].terminal(self.view, colour)
+        return f"{self.said}\n\n{shown}" if self.said else shown
+
+    @staticmethod
+    def _last(maps: Maps) -> AttentionMap:
+        crossing = [known for known in maps if known.kind == "cross"]
+        return merge_words((crossing or maps)[-1])
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page, in a frame of its own."""

@@ -61,7 +61,7 @@ class MemoryTrace:
 def memory_text(trace: MemoryTrace) -> str:
     """Targets and outputs as bits for a terminal, and where each step read and wrote most."""
     asked = np.flatnonzero(trace.asked)
-    lines = [trace.told(), "", "step  target / output       read  write"]
+    lines = ["step  target / output       read  write"]
     for step in range(len(trace.inputs)):
         target, said = (_bits(side[step]) if step in asked else "" for side in (trace.targets, trace.outputs))
         read, write = (side[step].argmax(-1) for side in (trace.read_weights, trace.write_weights))

@@ -13,6 +13,7 @@ from torch import nn
 
 from regard.errors import UsageError, shortened
 from regard.recipes import TASKS, Recipe
+from regard.tasks.verbs import Verbs
 from regard.training.loop import Task
 from regard.training.run import Run
 
@@ -45,15 +46,15 @@ class Job(Protocol):
     def check(self, recipe: Recipe, data: str | Path | None) -> None:
         """Refuse wrong sections and missing files before a run folder is made."""
 
-    def prepare(self, recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Task]:
-        """The seeded model, and the task the training loop sees."""
+    def prepare(self, recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Verbs, Task]:
+        """The verbs around a seeded model, and the task the training loop sees."""
 
     def evaluate(
         self, run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
     ) -> Evaluated:
         """Score the best checkpoint of a run on a split of its own data."""
 
-    def load(self, folder: Path, model: nn.Module, config_json: str) -> Any:
+    def load(self, folder: Path, model: nn.Module, config_json: str) -> Verbs:
         """The verbs of a checkpoint folder, around its model with the weights in place."""
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -11,23 +10,24 @@ from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.tasks.algorithm import AlgorithmData, AlgorithmTask
-from regard.tasks.algorithm_runner import AlgorithmRunner, AlgorithmScores
+from regard.tasks.algorithm_runner import ALGORITHM, AlgorithmRunner, AlgorithmScores
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
+TASK = "algorithm"
+
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
-    _model(recipe)
+    families.resolve(recipe.model, **_sizes(settings.build(AlgorithmData, recipe.data, "data")))
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, AlgorithmTask]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[AlgorithmRunner, AlgorithmTask]:
     training = recipe.training_settings()
-    section, family, config = _model(recipe)
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    config_json = families.config_json(family, config, "algorithm")
-    return model, AlgorithmTask(section, training, config_json, choose_device(training.device))
+    section = settings.build(AlgorithmData, recipe.data, "data")
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **_sizes(section))
+    task = AlgorithmTask(section, training, choose_device(training.device))
+    return AlgorithmRunner(model, section, config_json), task
 
 
 def evaluate(
@@ -39,12 +39,10 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> AlgorithmRunner:
-    place = folder / "algorithm.json"
+    place = folder / ALGORITHM
     return AlgorithmRunner(model, settings.build(AlgorithmData, checkpoints.load_json(place), str(place)), config_json)
 
 
-def _model(recipe: Recipe) -> tuple[AlgorithmData, str, object]:
-    section = settings.build(AlgorithmData, recipe.data, "data")
+def _sizes(section: AlgorithmData) -> dict[str, int]:
     algorithm = section.algorithm()
-    family, config = families.resolve(recipe.model, input_size=algorithm.input_size, output_size=algorithm.output_size)
-    return section, family, config
+    return {"input_size": algorithm.input_size, "output_size": algorithm.output_size}

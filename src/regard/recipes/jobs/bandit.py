@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -12,7 +11,7 @@ from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.tasks.bandit import BanditData, BanditTask
-from regard.tasks.bandit_player import BanditPlayer, BanditScores
+from regard.tasks.bandit_player import BANDIT, BanditPlayer, BanditScores
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
@@ -28,14 +27,12 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     families.check(recipe.model, arms=section.arms, pulls=section.pulls)
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, BanditTask]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[BanditPlayer, BanditTask]:
     training = recipe.training_settings()
     section = settings.build(BanditData, recipe.data, "data")
-    family, config = families.resolve(recipe.model, arms=section.arms, pulls=section.pulls)
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    task = BanditTask(section, training, families.config_json(family, config, TASK), choose_device(training.device))
-    return model, task
+    known = {"arms": section.arms, "pulls": section.pulls}
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **known)
+    return BanditPlayer(model, section, config_json), BanditTask(section, training, choose_device(training.device))
 
 
 def evaluate(
@@ -47,5 +44,5 @@ def evaluate(
 
 
 def load(folder: Path, model: nn.Module, config_json: str) -> BanditPlayer:
-    place = folder / "bandit.json"
+    place = folder / BANDIT
     return BanditPlayer(model, settings.build(BanditData, checkpoints.load_json(place), str(place)), config_json)

@@ -3,11 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard import families, settings
-from regard.data.spelt import Speller
 from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
@@ -18,7 +16,6 @@ from regard.tasks.bidirectional_lm import (
     BidirectionalLanguageModelling,
     BidirectionalLM,
     SentenceData,
-    model_files,
 )
 from regard.training.loop import choose_device
 from regard.training.run import Run
@@ -32,19 +29,17 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.sentences("train", data), section.sentences("valid", data)
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, BidirectionalLanguageModelling]:
+def prepare(
+    recipe: Recipe, run: Run, data: str | Path | None
+) -> tuple[BidirectionalLM, BidirectionalLanguageModelling]:
     section = settings.build(SentenceData, recipe.data, "data")
     training = recipe.training_settings()
     train, valid = (_sentences(split, section, run, data) for split in ("train", "valid"))
     texts = (" ".join(words) for words in train)
     tokenizer = run_tokenizer(run, lambda: texts, "word", section.vocabulary, section.lowercase)
-    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer))
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    files = model_files(families.config_json(family, config, TASK), tokenizer)
-    speller = Speller(tokenizer, config.max_chars)
-    task = BidirectionalLanguageModelling(speller, train, valid, training, files, choose_device(training.device))
-    return model, task
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, vocabulary=len(tokenizer))
+    verbs, device = BidirectionalLM(model, tokenizer, config_json), choose_device(training.device)
+    return verbs, BidirectionalLanguageModelling(verbs.speller, train, valid, training, device)
 
 
 def evaluate(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -19,7 +18,7 @@ from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.recipes.jobs.kept import own_decoding, own_preprocessing, own_tokenizer, run_tokenizer
-from regard.tasks.caption import Captioning, See, encoding, model_files, tokenised
+from regard.tasks.caption import Captioning, See, encoding, tokenised
 from regard.tasks.caption_data import CaptionData
 from regard.tasks.caption_evaluate import CaptionEvaluation, evaluate_captioner
 from regard.tasks.captioner import Captioner
@@ -49,7 +48,7 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
         raise UsageError(f"data.weights: {section.weights}: no such file; name a .safetensors file or {PRETRAINED}")
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Captioning]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Captioner, Captioning]:
     section = settings.build(CaptionData, recipe.data, "data")
     training = recipe.training_settings()
     skipped: Counter[str] = Counter()
@@ -59,25 +58,16 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     train, valid = (tokenised(pictures[split], tokenizer, section.max_length, skipped) for split in ("train", "valid"))
     for why, count in skipped.items():
         run.log(f"left out: {count} {why}")
-    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad)
-    torch.manual_seed(training.seed)
-    model: Any = families.build_model(family, config)
+    known = {"vocabulary": len(tokenizer), "pad": tokenizer.pad}
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **known)
     if section.weights is not None and not run.saved_steps():
         _fill(model.encoder.backbone.network, section.weights)
     model.encoder.requires_grad_(False)
-    preprocessing = section.preprocessing(config.image_size)
-    config_json = families.config_json(family, config, TASK)
-    task = Captioning(
-        tokenizer,
-        train,
-        valid,
-        _seeing(model, preprocessing, Path(section.cache) if section.cache else run.folder / "data" / "regions", run),
-        section.mirror,
-        training,
-        model_files(config_json, tokenizer, recipe.decoding_settings(), preprocessing),
-        choose_device(training.device),
-    )
-    return model, task
+    preprocessing = section.preprocessing(model.config.image_size)
+    see = _seeing(model, preprocessing, Path(section.cache) if section.cache else run.folder / "data" / "regions", run)
+    captioner = Captioner(model, tokenizer, recipe.decoding_settings(), preprocessing, config_json)
+    device = choose_device(training.device)
+    return captioner, Captioning(tokenizer, train, valid, see, section.mirror, training, device)
 
 
 def evaluate(

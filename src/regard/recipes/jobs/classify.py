@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -18,13 +17,16 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import LABELS, own_names, own_tokenizer, run_labels, run_split, run_tokenizer
+from regard.recipes.jobs.kept import own_names, own_tokenizer, run_labels, run_split, run_tokenizer
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
 from regard.tasks.classifier import Classifier
-from regard.tasks.classify import Classification, ClassificationData, Reading, model_files
+from regard.tasks.classify import Classification, ClassificationData, Reading
+from regard.tasks.verbs import LABELS, READING
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
+
+TASK = "classify"
 
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
@@ -33,25 +35,23 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.texts("train", data), section.texts("valid", data)  # nor should a missing file cost a run folder
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Classification]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Classifier, Classification]:
     section = settings.build(ClassificationData, recipe.data, "data")
     training = recipe.training_settings()
     labels = run_labels(run, lambda: _labels(section, data))
     tokenizer = _tokenizer(section, run, data)
     known = {"vocabulary": len(tokenizer), "labels": len(labels), "pad": tokenizer.pad}
-    family, config = families.resolve(recipe.model, {"separator": tokenizer.end}, **known)
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    reads: str = model.reads  # type: ignore[assignment]
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, {"separator": tokenizer.end}, **known)
+    reads: str = model.reads
     frame = None
     if getattr(model, "frames", False):
-        frame = Frame(tokenizer, min(section.max_length, config.max_length))
+        frame = Frame(tokenizer, min(section.max_length, model.config.max_length))
     train, valid = (
         _tokenised(split, section, tokenizer, labels, reads, frame, run, data) for split in ("train", "valid")
     )
     reading = Reading(section.max_words, section.max_length if frame is None else frame.max_length)
-    files = model_files(families.config_json(family, config, "classify"), tokenizer, labels, reading)
-    return model, Classification(reads, train, valid, training, tokenizer, files, choose_device(training.device))
+    task = Classification(reads, train, valid, training, tokenizer, choose_device(training.device))
+    return Classifier(model, tokenizer, labels, reading, config_json), task
 
 
 def evaluate(
@@ -75,7 +75,7 @@ def evaluate(
 def load(folder: Path, model: nn.Module, config_json: str) -> Classifier:
     tokenizer = own_tokenizer(folder, model)
     labels = own_names(folder, LABELS, "labels", model.config.labels)  # type: ignore[union-attr, arg-type]
-    reading = folder / "reading.json"
+    reading = folder / READING
     values = checkpoints.load_json(reading)
     return Classifier(model, tokenizer, labels, settings.build(Reading, values, str(reading)), config_json)
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -14,10 +13,11 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import LABELS, own_names, own_preprocessing, run_labels, run_split
+from regard.recipes.jobs.kept import own_names, own_preprocessing, run_labels, run_split
 from regard.tasks.classification_scores import ClassificationScores, classification_scores
-from regard.tasks.classify_images import ImageClassification, ImageData, model_files, token_count
+from regard.tasks.classify_images import ImageClassification, ImageData, token_count
 from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
+from regard.tasks.verbs import LABELS
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -32,14 +32,12 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.images("train", data), section.images("valid", data)  # a missing folder should not cost a run folder
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, ImageClassification]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[ImageClassifier, ImageClassification]:
     section = settings.build(ImageData, recipe.data, "data")
     training = recipe.training_settings()
     labels = run_labels(run, lambda: _labels(section, data))
-    family, config = families.resolve(recipe.model, labels=len(labels))
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    preprocessing = section.preprocessing(config.image_size, config.channels)
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, labels=len(labels))
+    preprocessing = section.preprocessing(model.config.image_size, model.config.channels)
     train, valid = (_stored(split, section, labels, preprocessing, run, data) for split in ("train", "valid"))
     task = ImageClassification(
         train,
@@ -48,10 +46,9 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
         training,
         preprocessing,
         section.augmentation(),
-        model_files(families.config_json(family, config, TASK), labels, preprocessing),
         choose_device(training.device),
     )
-    return model, task
+    return ImageClassifier(model, labels, preprocessing, config_json), task
 
 
 def evaluate(

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -17,8 +16,8 @@ from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.recipes.jobs.kept import own_preprocessing
-from regard.tasks.few_shot import FewShot, FewShotData, model_files
-from regard.tasks.matcher import EPISODES, FewShotScores, Matcher
+from regard.tasks.few_shot import FewShot, FewShotData
+from regard.tasks.matcher import EPISODES, FEW_SHOT, FewShotScores, Matcher
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
@@ -31,23 +30,22 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     family = str(recipe.model.get("preset")).partition(":")[0]
     if family != "snail":
         raise UsageError(f"few-shot episodes are read by a snail, not by a {family}: set model.preset")
-    config = _config(recipe, section)
+    _, config = families.resolve(recipe.model, ways=section.ways, shots=section.shots)
     section.preprocessing(config.image_size, config.channels)
     families.check(recipe.model, ways=section.ways, shots=section.shots)
     section.images("train", data), section.images("valid", data)  # a missing folder should not cost a run folder
     _refuse_known_classes(section)
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, FewShot]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Matcher, FewShot]:
     section = settings.build(FewShotData, recipe.data, "data")
-    training, config = recipe.training_settings(), _config(recipe, section)
-    torch.manual_seed(training.seed)
-    model = families.build_model("snail", config)
-    preprocessing = section.preprocessing(config.image_size, config.channels)
+    training, known = recipe.training_settings(), {"ways": section.ways, "shots": section.shots}
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **known)
+    preprocessing = section.preprocessing(model.config.image_size, model.config.channels)
     place = run.folder / "data"
     train, valid = (_stored(split, section, preprocessing, place, data, run.log) for split in ("train", "valid"))
-    files = model_files(families.config_json("snail", config, TASK), preprocessing)
-    return model, FewShot(train, valid, section, training, preprocessing, files, choose_device(training.device))
+    task = FewShot(train, valid, section, training, preprocessing, choose_device(training.device))
+    return Matcher(model, preprocessing, config_json), task
 
 
 def evaluate(
@@ -64,13 +62,8 @@ def evaluate(
 
 def load(folder: Path, model: nn.Module, config_json: str) -> Matcher:
     config: Any = model.config
-    kind = DrawingPreprocessing if checkpoints.load_json(folder / "few_shot.json").get("drawings") else Preprocessing
+    kind = DrawingPreprocessing if checkpoints.load_json(folder / FEW_SHOT).get("drawings") else Preprocessing
     return Matcher(model, own_preprocessing(folder, config.channels, kind), config_json)
-
-
-def _config(recipe: Recipe, section: FewShotData) -> Any:
-    _, config = families.resolve(recipe.model, ways=section.ways, shots=section.shots)
-    return config
 
 
 def _stored(

@@ -13,10 +13,9 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
 from regard.errors import RegardError, shortened
 from regard.files import write_text
+from regard.tasks.verbs import DECODING, LABELS, PREPROCESSING, TOKENIZER
 from regard.training.checkpoints import load_json
 from regard.training.run import Run
-
-TOKENIZER, LABELS = "tokenizer.json", "labels.json"
 
 
 class Stored(Protocol):
@@ -91,11 +90,11 @@ def own_names(folder: Path, file: str, key: str, count: int) -> list[str]:
 
 def own_decoding(folder: Path) -> Decoding:
     """How a checkpoint decodes if nothing else is asked for."""
-    place = folder / "generation_config.json"
+    place = folder / DECODING
     return settings.build(Decoding, load_json(place), str(place))
 
 
 def own_preprocessing(folder: Path, channels: int, kind: type[Preprocessing] = Preprocessing) -> Preprocessing:
     """How a checkpoint sees pictures."""
-    place = folder / "preprocessor_config.json"
+    place = folder / PREPROCESSING
     return kind.from_values(load_json(place), channels, str(place))

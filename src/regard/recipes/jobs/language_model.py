@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -21,6 +20,7 @@ from regard.tasks.language_verbs import LanguageModel, TextEvaluation
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
+TASK = "language-model"
 EXACT = ("bytes", "char")  # tokenizers to which the end of a line is a token like others
 
 
@@ -31,25 +31,15 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.files("train", data), section.files("valid", data)
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, LanguageModelling]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[LanguageModel, LanguageModelling]:
     section = settings.build(TextData, recipe.data, "data")
     training = recipe.training_settings()
     tokenizer = _tokenizer(section, run, data)
     train, valid = (_stream(split, section, tokenizer, run, data) for split in ("train", "valid"))
-    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), pad=tokenizer.pad)
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    task = LanguageModelling(
-        tokenizer,
-        train,
-        valid,
-        section,
-        training,
-        recipe.decoding_settings(),
-        families.config_json(family, config, "language-model"),
-        choose_device(training.device),
-    )
-    return model, task
+    known = {"vocabulary": len(tokenizer), "pad": tokenizer.pad}
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **known)
+    verbs = LanguageModel(model, tokenizer, recipe.decoding_settings(), config_json)
+    return verbs, LanguageModelling(tokenizer, train, valid, section, training, choose_device(training.device))
 
 
 def evaluate(

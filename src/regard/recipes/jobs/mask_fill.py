@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -17,18 +16,14 @@ from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.recipes.jobs.kept import own_tokenizer, run_split, run_tokenizer
-from regard.tasks.mask_fill import (
-    VALIDATION_SEED,
-    MaskFillData,
-    MaskFilling,
-    MaskFillScores,
-    mask_fill_scores,
-    model_files,
-)
-from regard.tasks.mask_filler import READING, MaskFiller, TextEmbedder
+from regard.tasks.mask_fill import VALIDATION_SEED, MaskFillData, MaskFilling, MaskFillScores, mask_fill_scores
+from regard.tasks.mask_filler import MaskFiller, TextEmbedder
+from regard.tasks.verbs import READING
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
+
+TASK = "mask-fill"
 
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
@@ -39,7 +34,7 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.text().files("train", data), section.text().files("valid", data)
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, MaskFilling]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[MaskFiller, MaskFilling]:
     section = settings.build(MaskFillData, recipe.data, "data")
     training = recipe.training_settings()
     tokenizer = _tokenizer(section, run, data)
@@ -49,11 +44,9 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
         for part, seed in zip(sentences, (training.seed, VALIDATION_SEED), strict=True)
     )
     known = {"vocabulary": len(tokenizer), "pad": tokenizer.pad, "separator": tokenizer.end}
-    family, config = families.resolve(recipe.model, **known)
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    files = model_files(families.config_json(family, config, "mask-fill"), tokenizer)
-    return model, MaskFilling(train, valid, training, files, choose_device(training.device))
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **known)
+    task = MaskFilling(train, valid, training, choose_device(training.device))
+    return MaskFiller(model, tokenizer, config_json), task
 
 
 def evaluate(

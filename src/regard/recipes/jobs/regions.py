@@ -16,9 +16,8 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import LABELS, own_names, own_preprocessing, run_labels, run_split
+from regard.recipes.jobs.kept import own_names, own_preprocessing, run_labels, run_split
 from regard.tasks.caption_data import WordData
-from regard.tasks.classify_images import model_files
 from regard.tasks.regions import (
     AT_ONCE,
     SeenWords,
@@ -30,6 +29,7 @@ from regard.tasks.regions import (
     word_scores,
     word_shares,
 )
+from regard.tasks.verbs import LABELS
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
@@ -44,23 +44,21 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.pictures("train", data), section.pictures("valid", data)  # a missing file should not cost a run folder
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, WordLearning]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[WordFinder, WordLearning]:
     section = settings.build(WordData, recipe.data, "data")
     training = recipe.training_settings()
     skipped: Counter[str] = Counter()
     pictures = {split: list(section.pictures(split, data, skipped)) for split in ("train", "valid")}
     words = run_labels(run, lambda: frequent_words(pictures["train"], section.words, section.frequent), "words.json")
-    family, config = families.resolve(recipe.model, labels=len(words))
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    preprocessing = section.preprocessing(config.image_size)
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, labels=len(words))
+    preprocessing = section.preprocessing(model.config.image_size)
     for why, count in skipped.items():
         run.log(f"left out: {count} {why}")
     train, valid = (
         SeenWords(_stored(split, pictures[split], preprocessing, run), word_shares(pictures[split], words))
         for split in ("train", "valid")
     )
-    rows, columns = model.encoder.grid  # type: ignore[union-attr, misc]
+    rows, columns = model.encoder.grid
     task = WordLearning(
         train,
         valid,
@@ -68,10 +66,9 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
         training,
         preprocessing,
         section.augmentation(),
-        model_files(families.config_json(family, config, TASK), words, preprocessing),
         choose_device(training.device),
     )
-    return model, task
+    return WordFinder(model, words, preprocessing, config_json), task
 
 
 def evaluate(

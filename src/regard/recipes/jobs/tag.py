@@ -6,12 +6,10 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from regard import families, settings
 from regard.data.conllu import TaggedSentence
-from regard.data.spelt import Speller
 from regard.data.written import written
 from regard.errors import UsageError
 from regard.layers.bilm import ReaderSizes
@@ -24,13 +22,16 @@ from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
 from regard.recipes.jobs.kept import own_names, own_tokenizer, run_tokenizer
-from regard.tasks.tag import TagData, Tagging, model_files
+from regard.tasks.tag import TagData, Tagging
 from regard.tasks.tag_scores import TagScores
 from regard.tasks.tagger import Tagger
 from regard.tasks.token_tagger import TokenTagger
+from regard.tasks.verbs import TAGS
 from regard.training import checkpoints
 from regard.training.loop import choose_device
 from regard.training.run import Run
+
+TASK = "tag"
 
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
@@ -41,7 +42,7 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.sentences("train", data), section.sentences("valid", data)
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Tagging]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Tagger, Tagging]:
     section = settings.build(TagData, recipe.data, "data")
     training = recipe.training_settings()
     train, valid = (_sentences(split, section, run, data) for split in ("train", "valid"))
@@ -50,15 +51,13 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Modul
     tokenizer = run_tokenizer(run, lambda: texts, "word", section.vocabulary, section.lowercase)
     elmo = _own_elmo(section, run)
     known = _known(elmo.config) if elmo else {}
-    family, config = families.resolve(recipe.model, vocabulary=len(tokenizer), tags=len(tags), **known)
-    torch.manual_seed(training.seed)
-    model: Any = families.build_model(family, config)
+    known |= {"vocabulary": len(tokenizer), "tags": len(tags)}
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, **known)
     if elmo:
         # A tagger that listens to one layer has no place for those above it.
         model.elmo.load_state_dict({name: elmo.reader.state_dict()[name] for name in model.elmo.state_dict()})
-    files = model_files(families.config_json(family, config, "tag"), tokenizer, tags)
-    speller = Speller(tokenizer, config.max_chars)
-    return model, Tagging(speller, tags, train, valid, training, files, choose_device(training.device))
+    tagger = Tagger(model, tokenizer, tags, config_json)
+    return tagger, Tagging(tagger.speller, tags, train, valid, training, choose_device(training.device))
 
 
 def evaluate(
@@ -75,8 +74,8 @@ def load(folder: Path, model: nn.Module, config_json: str) -> Tagger | TokenTagg
     """A Tagger of whole words, or, around a BERT that labels every piece of them, a TokenTagger."""
     tokenizer, config = own_tokenizer(folder, model), cast(Any, model.config)
     if isinstance(model, BertTagger):
-        return TokenTagger(model, tokenizer, own_names(folder, "tags.json", "tags", config.labels), config_json)
-    return Tagger(model, tokenizer, own_names(folder, "tags.json", "tags", config.tags), config_json)
+        return TokenTagger(model, tokenizer, own_names(folder, TAGS, "tags", config.labels), config_json)
+    return Tagger(model, tokenizer, own_names(folder, TAGS, "tags", config.tags), config_json)
 
 
 def _sentences(split: str, section: TagData, run: Run, data: str | Path | None) -> list[TaggedSentence]:

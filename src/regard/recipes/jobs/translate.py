@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
 from torch import nn
 
 from regard import families, settings
@@ -23,6 +22,8 @@ from regard.tasks.translator import Translator
 from regard.training.loop import choose_device
 from regard.training.run import Run
 
+TASK = "translate"
+
 
 def check(recipe: Recipe, data: str | Path | None) -> None:
     section = settings.build(TranslationData, recipe.data, "data")
@@ -30,25 +31,16 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
     section.pairs("train", data), section.pairs("valid", data)  # nor should a missing file cost a run folder
 
 
-def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[nn.Module, Translation]:
+def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Translator, Translation]:
     section = settings.build(TranslationData, recipe.data, "data")
     training = recipe.training_settings()
     tokenizer = _tokenizer(section, run, data)
     train, valid = (_tokenised(split, section, tokenizer, run, data) for split in ("train", "valid"))
     offered = {"starts_with_pad": tokenizer.start == tokenizer.pad}
-    family, config = families.resolve(recipe.model, offered, vocabulary=len(tokenizer), pad=tokenizer.pad)
-    torch.manual_seed(training.seed)
-    model = families.build_model(family, config)
-    task = Translation(
-        tokenizer,
-        train,
-        valid,
-        training,
-        recipe.decoding_settings(),
-        families.config_json(family, config, "translate"),
-        choose_device(training.device),
-    )
-    return model, task
+    known = {"vocabulary": len(tokenizer), "pad": tokenizer.pad}
+    model, config_json = families.seeded(recipe.model, TASK, training.seed, offered, **known)
+    translator = Translator(model, tokenizer, recipe.decoding_settings(), config_json)
+    return translator, Translation(tokenizer, train, valid, training, choose_device(training.device))
 
 
 def evaluate(
