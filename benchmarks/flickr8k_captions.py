@@ -27,7 +27,7 @@ from regard.recipes import runner
 from regard.tasks.caption import encoding
 from regard.tasks.caption_baselines import best_constant, neighbour_captions
 from regard.tasks.caption_scores import caption_scores
-from regard.views.caption import caption_page
+from regard.views.look import Look, save_page
 from result_files import FOLDER, write_result
 from trainings import trained
 
@@ -82,7 +82,7 @@ def draw_page(name: str, out: Path, data: str | None, path: str) -> None:
         for picture, result in zip(chosen, results, strict=True)
         if result.attention is not None
     ]
-    caption_page(f"{name}: {len(maps)} test pictures", maps, path)
+    save_page(f"{name}: {len(maps)} test pictures", [Look("", seen) for seen in maps], path)
     print(f"wrote {path}")
 
 

@@ -18,12 +18,14 @@ from regard.data.tokenizer import NO_TOKEN
 from regard.int8 import to_int8
 from regard.public.building import Checkpoint
 from regard.tasks.batches import Batch
+from regard.training.freed_memory import keep_freed_memory
 
 Step = Callable[[Batch], None]
 
 
 def read_back(folder: Path, table: Any, family: str) -> Any:
     """Ours, from the folder that a model of `transformers` was saved to."""
+    keep_freed_memory()  # as `regard.load` does
     values = json.loads((folder / "config.json").read_text())
     checkpoint = Checkpoint(folder, values, torch.device("cpu"))
     config = checkpoint.config(table.public_config)

@@ -97,6 +97,7 @@ def draw(
     is_page = output is not None and output.endswith(".html")
     if isinstance(loaded, Translator) and not is_page and all(known.kind != "cross" for known in found.maps):
         raise UsageError(f"the layers {layers} hold no cross-attention to draw; choose others, or write a page.html")
+    told = [found.said] if found.said else []
     if output is None:
-        return found.terminal(colour=sys.stdout.isatty())
-    return "\n".join(line for line in (found.said, f"wrote {found.save(output)}") if line)
+        return "\n\n".join([*told, found.terminal(colour=sys.stdout.isatty())])
+    return "\n".join([*told, f"wrote {found.save(output)}"])

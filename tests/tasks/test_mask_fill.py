@@ -334,6 +334,10 @@ def test_pairs_are_classified_in_python_and_on_the_command_line(tmp_path: Path) 
     (first, *_) = classifier.look_tokens(("the cat", "its mat"))
     assert first.queries[0] == "[CLS]"
     assert "right" in invoke("look", str(run.folder), "the cat\tits mat")
+    page = tmp_path / "why.html"
+    why = invoke("classify", str(run.folder), str(tmp_path / "pairs.txt"), "--why", "-o", str(page))
+    assert "[SEP]" in why  # a map between tokens: there are no sentences to shade
+    assert "its lake" in page.read_text("utf-8")
 
 
 def test_a_model_that_reads_one_text_refuses_pairs(tmp_path: Path) -> None:

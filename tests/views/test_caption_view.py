@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError, UsageError
-from regard.views.caption import CaptionMap, caption_figure, caption_page, lit, smooth
+from regard.views.caption import CaptionMap, caption_figure, lit, smooth
+from regard.views.look import Look, save_page
 
 
 def a_map(**changes: Any) -> CaptionMap:
@@ -63,7 +64,7 @@ def test_every_word_has_its_panel(hard: bool) -> None:
 @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.html"])
 def test_every_form_is_saved(tmp_path: Path, name: str) -> None:
     if name.endswith("html"):
-        caption_page("two <pictures>", [a_map(), a_map(hard=True)], tmp_path / name)
+        save_page("two <pictures>", [Look("", a_map()), Look("", a_map(hard=True))], tmp_path / name)
         text = (tmp_path / name).read_text("utf-8")
         assert text.count("<figure>") == 2
         assert "a &lt;dog&gt; runs" in text

@@ -11,10 +11,10 @@ from regard.errors import RegardError, UsageError
 from regard.views.document import (
     DocumentMap,
     document_figure,
-    document_page,
     document_page_text,
     document_terminal,
 )
+from regard.views.look import Look, save_page
 
 TEXT = "It was <b>fine</b>.  Very fine & bold!"
 
@@ -82,7 +82,8 @@ def test_a_words_shade_is_its_weight_times_the_root_of_its_sentences(document: D
 
 
 def test_the_page_shows_the_text_as_it_was_written_and_shades_it(document: DocumentMap, tmp_path: Path) -> None:
-    path = document_page("A <title>", [document], tmp_path / "deep" / "page.html")
+    path = tmp_path / "deep" / "page.html"
+    save_page("A <title>", [Look("", document)], path)
     page = path.read_text("utf-8")
     reader = Read()
     reader.feed(page)
@@ -156,7 +157,7 @@ def test_what_does_not_fit_is_refused(document: DocumentMap, tmp_path: Path) -> 
         DocumentMap("", (), np.zeros(0), (), "x", 1.0)
     with pytest.raises(RegardError, match="1 sentence weights"):
         DocumentMap("a b", (((0, 1),), ((2, 3),)), np.ones(1), (np.ones(1), np.ones(1)), "x", 1.0)
-    with pytest.raises(UsageError, match="at least one document"):
-        document_page("t", [], tmp_path / "a.html")
+    with pytest.raises(UsageError, match="at least one look"):
+        save_page("t", [], tmp_path / "a.html")
     with pytest.raises(UsageError, match=r"\.pdf"):
         document_figure(document, tmp_path / "a.pdf")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError, UsageError
-from regard.views.image import ImageMap, image_figure, image_page, image_terminal
+from regard.views.image import ImageMap, image_figure, image_terminal
+from regard.views.look import Look, save_page
 
 
 def a_map(colours: int = 1, **changes: Any) -> ImageMap:
@@ -53,7 +54,7 @@ def test_another_suffix_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_page_holds_all_pictures_and_needs_nothing_else(tmp_path: Path) -> None:
-    image_page("two <pictures>", [a_map(), a_map(3)], tmp_path / "a.html")
+    save_page("two <pictures>", [Look("", a_map()), Look("", a_map(3))], tmp_path / "a.html")
     text = (tmp_path / "a.html").read_text("utf-8")
     assert text.count("data:image/png;base64,") == 2
     assert "two &lt;pictures&gt;" in text

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from regard.errors import RegardError, UsageError
-from regard.views.match import MOST_SHOWN, MatchMap, match_figure, match_page, match_terminal
+from regard.views.look import Look, save_page
+from regard.views.match import MOST_SHOWN, MatchMap, match_figure, match_terminal
 
 
 def match(examples: int = 3, name: str = "q.png", label: str = "b") -> MatchMap:
@@ -40,7 +41,7 @@ def test_of_many_examples_those_that_were_paid_most_are_shown() -> None:
 
 
 def test_the_page_needs_nothing_but_itself_and_escapes_names(tmp_path: Path) -> None:
-    match_page("a <b>", [match(name="<i>.png"), match()], tmp_path / "page.html")
+    save_page("a <b>", [Look("", match(name="<i>.png")), Look("", match())], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text("utf-8")
     assert text.count("<figure>") == 2
     assert "&lt;i&gt;.png: b (87.5 %)" in text

@@ -94,7 +94,8 @@ def test_the_text_shows_bits_places_and_faults() -> None:
         **{**vars(known), "outputs": np.where(np.arange(4)[:, None] == 3, 1 - known.outputs, known.outputs)}
     )
     assert wrong.wrong_bits == 3
-    lines = Look("copy", wrong).terminal().splitlines()
+    seen = Look("copy", wrong)
+    lines = [seen.said, "", *seen.terminal().splitlines()]
     assert lines[0] == "3 of 6 answered bits are wrong"
     assert len(lines) == 3 + 4
     assert lines[-1].endswith("wrong")

@@ -60,7 +60,6 @@ def caption(
 def caption_files(captioner: Any, names: Sequence[str], *, output: str | None, as_json: bool, **options: Any) -> None:
     """Caption what can be read, batch by batch; whatever cannot is named at once, and is a failure at the end."""
     from regard.data.images import picture_paths
-    from regard.views.caption import caption_figure, caption_page
 
     paths = picture_paths(names)
     if not paths:
@@ -80,9 +79,8 @@ def caption_files(captioner: Any, names: Sequence[str], *, output: str | None, a
         for result in captioner.caption(part, first_number=first, unreadable=unreadable, **options):
             for hypothesis in result.nbest:
                 print(captioned(hypothesis, captioner, as_json), flush=True)
-            if result.attention is not None:
-                drawn.add(result.attention)
-    drawn.draw(caption_figure, caption_page)
+            drawn.add(result)
+    drawn.draw()
     if broken:
         raise RegardError(f"{len(broken)} of {len(paths)} pictures could not be read; the others are captioned")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.drawing import Drawn, check_count, check_name
+from regard.cli.drawing import Drawn, check_count, check_name, show
 from regard.cli.options import (
     Actors,
     AsJson,
@@ -50,7 +50,6 @@ def classify(
     from regard.loading import load_for
     from regard.progress import counting
     from regard.tasks.image_classifier import ImageClassifier
-    from regard.views.document import document_figure, document_page, document_terminal
 
     columns = [text_column] if second_column is None else [text_column, second_column]
     wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
@@ -73,15 +72,14 @@ def classify(
             results = classifier.classify([text for _, text in piece], finished=finished)
             for (number, _), result in zip(piece, results, strict=True):
                 print(verdict(number + 1, result, why, as_json))
-                if why and result.label and not as_json:
-                    print(document_terminal(result.attention, colour=sys.stdout.isatty()))
-                if result.label:
-                    drawn.add(result.attention)
-    if output is not None and not drawn.kept:
+                if why and not as_json:
+                    show(result)
+                drawn.add(result)
+    if output is not None and not drawn.looks:
         raise UsageError(f"-o {output}: there is no text with a word in it to draw")
-    if output is not None and not output.endswith(".html") and len(drawn.kept) > 1:
+    if output is not None and not output.endswith(".html") and len(drawn.looks) > 1:
         raise UsageError(f"-o {output}: a picture shows one text; give one, or write a page.html of all")
-    drawn.draw(document_figure, document_page)
+    drawn.draw()
 
 
 def verdict(number: int, result: Any, why: bool, as_json: bool) -> str:
@@ -99,7 +97,6 @@ def classify_pictures(classifier: Any, files: list[str], why: bool, output: str 
     """A line per picture; one that cannot be read is said, and its line has no label."""
     from regard.data.images import picture_paths
     from regard.progress import counting
-    from regard.views.image import image_figure, image_page, image_terminal
 
     paths = picture_paths(files)
     if not paths:
@@ -113,14 +110,13 @@ def classify_pictures(classifier: Any, files: list[str], why: bool, output: str 
             for result in classifier.classify(part, finished=finished, unreadable=lambda error: complain(str(error))):
                 count += bool(result.label)
                 print(picture_verdict(result, as_json))
-                if why and result.label and not as_json:
-                    print(image_terminal(result.attention, colour=sys.stdout.isatty()))
-                if result.label:
-                    drawn.add(result.attention)
+                if why and not as_json:
+                    show(result)
+                drawn.add(result)
             sys.stdout.flush()
     if not count:
         raise RegardError(f"none of the {len(paths)} pictures could be read")
-    drawn.draw(image_figure, image_page)
+    drawn.draw()
 
 
 def picture_verdict(result: Any, as_json: bool) -> str:

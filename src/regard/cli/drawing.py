@@ -1,11 +1,14 @@
 """`-o`: a page of all that was worked on, or a figure of one."""
 
-from collections.abc import Callable, Sequence
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from regard.cli.options import complain
 from regard.errors import UsageError
+
+if TYPE_CHECKING:
+    from regard.views.look import Look, Shown
 
 MOST_ON_A_PAGE = 200
 
@@ -22,22 +25,34 @@ def check_count(output: str | None, pictures: int) -> None:
 
 
 class Drawn:
-    """What is to be drawn, as far as a page has room for it."""
+    """The looks to be drawn, as far as a page has room for them."""
 
     def __init__(self, output: str | None, things: str):
         self.output, self.things = output, things
-        self.kept: list[Any] = []
+        self.looks: list[Look] = []
 
-    def add(self, thing: Any) -> None:
-        if self.output is not None and len(self.kept) <= MOST_ON_A_PAGE:  # one more, to know that there are more
-            self.kept.append(thing)
+    def add(self, result: "Shown") -> None:
+        if self.output is None or len(self.looks) > MOST_ON_A_PAGE:  # one more, to know that there are more
+            return
+        look = result.look()
+        if look is not None:
+            self.looks.append(look)
 
-    def draw(self, figure: Callable[[Any, str], Any], page: Callable[[str, Sequence[Any], str], Any]) -> None:
-        if self.output is None or not self.kept:
+    def draw(self) -> None:
+        from regard.views.look import save_page
+
+        if self.output is None or not self.looks:
             return
         if not self.output.endswith(".html"):
-            figure(self.kept[0], self.output)
+            self.looks[0].save(self.output)
             return
-        if len(self.kept) > MOST_ON_A_PAGE:
+        if len(self.looks) > MOST_ON_A_PAGE:
             complain(f"{self.output} shows the first {MOST_ON_A_PAGE} {self.things} only")
-        page(Path(self.output).stem, self.kept[:MOST_ON_A_PAGE], self.output)
+        save_page(Path(self.output).stem, self.looks[:MOST_ON_A_PAGE], self.output)
+
+
+def show(result: "Shown") -> None:
+    """On the terminal."""
+    look = result.look()
+    if look is not None:
+        print(look.terminal(colour=sys.stdout.isatty()))

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.drawing import Drawn, check_count, check_name
+from regard.cli.drawing import Drawn, check_count, check_name, show
 from regard.cli.options import AsJson, Figure, RunFolder, complain
 from regard.errors import RegardError, UsageError
 
@@ -22,7 +22,6 @@ def match(
     from regard.data.images import picture_paths
     from regard.loading import load_for
     from regard.progress import counting
-    from regard.views.match import match_figure, match_page, match_terminal
 
     check_name(output)
     paths = picture_paths(queries)
@@ -40,11 +39,10 @@ def match(
     drawn = Drawn(output, "pictures")
     for result in results:
         print(matched(result, why, as_json))
-        if why and result.label and not as_json:
-            print(match_terminal(result.attention))
-        if result.label:
-            drawn.add(result.attention)
-    drawn.draw(match_figure, match_page)
+        if why and not as_json:
+            show(result)
+        drawn.add(result)
+    drawn.draw()
     unread = sum(not result.label for result in results)
     if unread:
         raise RegardError(f"{unread} of the {len(results)} pictures could not be read")

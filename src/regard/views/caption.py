@@ -17,7 +17,6 @@ from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from regard.errors import RegardError
-from regard.files import write_text
 from regard.views.paper import INK, MUTED, fonts, picture_path, save
 from regard.views.plates import Plate, plates_page
 
@@ -136,11 +135,6 @@ def _frame(axes: Axes, attention: CaptionMap, word: int) -> None:
     left, top, right, bottom = attention.box(word)
     corner = (left * width - 0.5, top * height - 0.5)
     axes.add_patch(Rectangle(corner, (right - left) * width, (bottom - top) * height, fill=False, edgecolor=_FRAME))
-
-
-def caption_page(title: str, maps: Sequence[CaptionMap], path: str | Path) -> None:
-    """Write one HTML page of all pictures; it needs nothing but itself."""
-    write_text(Path(path), caption_page_text(title, maps))
 
 
 def caption_page_text(title: str, maps: Sequence[CaptionMap]) -> str:

@@ -15,8 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from regard.errors import RegardError, UsageError
-from regard.files import whole_file
+from regard.errors import RegardError
 from regard.views.paper import INK, MUTED, picture_path, save
 
 Span = tuple[int, int]
@@ -77,16 +76,6 @@ class DocumentMap:
 
 
 # ---- the page ----
-
-
-def document_page(title: str, documents: Sequence[DocumentMap], path: str | Path) -> Path:
-    """Write one self-contained page of all documents and return its path."""
-    path = Path(path)
-    if not documents:
-        raise UsageError(f"cannot write {path.name!r}: a page needs at least one document")
-    with whole_file(path) as file:
-        file.write(document_page_text(title, documents).encode("utf-8", errors="replace"))
-    return path
 
 
 def document_page_text(title: str, documents: Sequence[DocumentMap]) -> str:

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from regard.errors import RegardError
-from regard.files import write_text
 from regard.views.colours import cividis
 from regard.views.paper import INK, MUTED, fonts, picture_path, save
 from regard.views.plates import Plate, plates_page
@@ -102,11 +101,6 @@ def _overlay(axes: Axes, attention: ImageMap, weights: np.ndarray) -> None:
     axes.imshow(weights, cmap="cividis", alpha=0.65, vmin=0, vmax=strongest, extent=(-0.5, right, bottom, -0.5))
     axes.set_xlim(-0.5, image.shape[1] - 0.5)
     axes.set_ylim(image.shape[0] - 0.5, -0.5)
-
-
-def image_page(title: str, maps: Sequence[ImageMap], path: str | Path) -> None:
-    """Write one HTML page of all pictures; it needs nothing but itself."""
-    write_text(Path(path), image_page_text(title, maps))
 
 
 def image_page_text(title: str, maps: Sequence[ImageMap]) -> str:

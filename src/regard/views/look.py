@@ -6,7 +6,7 @@ own, which needs no extension and no network.
 """
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,17 +140,18 @@ class Look:
 
     def page(self) -> str:
         """One self-contained HTML page."""
-        if isinstance(self.view, tuple):
-            said = self.source if self.target is None else self.target
-            return page_text(self.title, [Example(self.source, said, maps=self.view, score=self.score)])
-        return _DRAWN[type(self.view)].page(self.title, [self.view])
+        return page_of(self.title, [self])
+
+    def example(self) -> Example:
+        """Of maps, as a page shows them."""
+        said = self.source if self.target is None else self.target
+        return Example(self.source, said, maps=self.maps, score=self.score)
 
     def save(self, path: str | Path) -> Path:
         """Write the page (.html) or a picture (.svg, .png); of maps, the picture is of the last layer, by words."""
         path = Path(path)
         if path.suffix.lower() == ".html":
-            with whole_file(path) as file:
-                file.write(self.page().encode("utf-8", errors="replace"))
+            save_page(self.title, [self], path)
         elif path.suffix.lower() not in (".svg", ".png"):
             raise UsageError(f"cannot save {path.name!r}: a page is called .html, a picture .svg or .png")
         elif isinstance(self.view, tuple):
@@ -167,12 +168,10 @@ class Look:
         return (self.target or "") if isinstance(self.view, tuple) else _DRAWN[type(self.view)].said(self.view)
 
     def terminal(self, *, colour: bool = False) -> str:
-        """As much as characters can show, below what was said; of maps, the last layer, by words."""
+        """As much as characters can show; of maps, the last layer, by words."""
         if isinstance(self.view, tuple):
-            shown = terminal(self._last(self.view), colour=colour)
-        else:
-            shown = _DRAWN[type(self.view)].terminal(self.view, colour)
-        return f"{self.said}\n\n{shown}" if self.said else shown
+            return terminal(self._last(self.view), colour=colour)
+        return _DRAWN[type(self.view)].terminal(self.view, colour)
 
     @staticmethod
     def _last(maps: Maps) -> AttentionMap:
@@ -190,6 +189,20 @@ class Look:
                 f"{self.title[:200]} … {longest:,} tokens are more than a cell can show: save(...) a picture"
             )
         return frame(replace(self, view=fitting).page(), HEIGHT)
+
+
+def page_of(title: str, looks: Sequence[Look]) -> str:
+    """One self-contained HTML page of looks of one kind."""
+    if looks[0].maps:
+        return page_text(title, [look.example() for look in looks])
+    return _DRAWN[type(looks[0].view)].page(title, [look.view for look in looks])
+
+
+def save_page(title: str, looks: Sequence[Look], path: str | Path) -> None:
+    if not looks:
+        raise UsageError(f"cannot write {Path(path).name!r}: a page needs at least one look")
+    with whole_file(Path(path)) as file:
+        file.write(page_of(title, looks).encode("utf-8", errors="replace"))
 
 
 class Shown:

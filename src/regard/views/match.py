@@ -17,7 +17,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.errors import RegardError
-from regard.files import write_text
 from regard.views.paper import INK, MUTED, fonts, picture_path, save
 from regard.views.plates import Plate, plates_page
 
@@ -106,11 +105,6 @@ def match_figure(match: MatchMap, path: str | Path | None = None, title: str | N
 
 def _short(label: str, longest: int = 10) -> str:
     return label if len(label) <= longest else f"{label[: longest - 1]}…"
-
-
-def match_page(title: str, matches: Sequence[MatchMap], path: str | Path) -> None:
-    """Write one HTML page of all queries; it needs nothing but itself."""
-    write_text(Path(path), match_page_text(title, matches))
 
 
 def match_page_text(title: str, matches: Sequence[MatchMap]) -> str:
