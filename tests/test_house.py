@@ -16,8 +16,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
     "settings": {"errors"},
-    "attention": {"attention", "errors"},
-    "layers": {"attention", "errors", "layers"},
+    "native": {"native"},
+    "attention": {"attention", "errors", "native"},
+    "layers": {"attention", "errors", "layers", "native"},
     "models": {"attention", "errors", "layers"},  # and never one another
     "data": {"data", "errors", "files", "settings"},
     "views": {"errors", "files", "views"},

@@ -38,11 +38,19 @@ def to_int8(model: nn.Module) -> None:
     seen = inputs_of(model) if chosen else Inputs()
     for owner, name in chosen:
         layer = getattr(owner, name)
-        setattr(owner, name, Int8Linear.of(layer.weight, layer.bias, outliers(seen.largest(layer.weight))))
+        small = Int8Linear.of(layer.weight, layer.bias, outliers(seen.largest(layer.weight)))
+        if isinstance(owner, FeedForward) and name == "expand":
+            small.activation, owner.activation = owner.kind, as_it_is
+        setattr(owner, name, small)
     if isinstance(model, GPT2 | Transformer):
         # In the instance, where it is found before the method, but no module: the embedding it is made of is saved.
         object.__setattr__(model, "logits", output_layer(model))
     model.requires_grad_(False)
+
+
+def as_it_is(states: Tensor) -> Tensor:
+    """In place of an activation that the product before it has done."""
+    return states
 
 
 def outliers(sizes: Tensor) -> Tensor:

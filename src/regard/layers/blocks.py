@@ -54,7 +54,7 @@ class FeedForward(nn.Module):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise UsageError(f"there is no activation called {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
-        self.activation = ACTIVATIONS[activation]
+        self.kind, self.activation = activation, ACTIVATIONS[activation]
         self.expand = nn.Linear(size, hidden_size)
         self.contract = nn.Linear(hidden_size, size)
         for layer in (self.expand, self.contract):
@@ -62,7 +62,11 @@ class FeedForward(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, states: States) -> States:
-        return self.contract(self.activation(self.expand(states)))
+        return self.contract(self.activated(states))
+
+    def activated(self, states: States) -> Float[Tensor, "batch length hidden_size"]:
+        """f(W_1 x)."""
+        return self.activation(self.expand(states))
 
 
 class Residual(nn.Module):

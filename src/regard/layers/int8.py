@@ -11,8 +11,9 @@ neighbours in 16 bits, and 2 * 255 * 64 is the most that fits.
 Trained Transformers have a few inputs that are ten times as large as all others, in every row (Dettmers et al. 2022).
 Such `columns` would spoil the scale of each row, so they are left out of P and Q and added whole.
 
-The product is FBGEMM's, through operators that torch calls deprecated; they are named in this file and nowhere else.
-Where FBGEMM is missing (other processors, GPUs) the same whole numbers are multiplied as floats: as exact, not faster.
+The product is our own (regard.native) or, where there is no compiler, FBGEMM's, through operators that torch calls
+deprecated; they are named in this file and nowhere else. Where FBGEMM is missing as well (other processors, GPUs) the
+same whole numbers are multiplied as floats: as exact, not faster.
 """
 
 import warnings
@@ -23,6 +24,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from regard.layers.blocks import ACTIVATIONS
+from regard.native import kernels
+from regard.native.kernels import Matrix8
 
 LARGEST_WEIGHT = 64
 LARGEST_INPUT = 127
@@ -48,7 +53,8 @@ class Int8Linear(nn.Module):
         self.register_buffer("bias", torch.zeros(outputs) if bias else None)
         self.register_buffer("columns", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("whole", torch.zeros(outputs, 0))
-        self._packed: dict[tuple[int, int], tuple[Product, Tensor | None, Tensor]] = {}
+        self.activation = "none"  # of regard.layers.blocks, done while the outputs are at hand
+        self._packed: dict[tuple[type, int, int], Matrix8 | TorchMatrix8] = {}
 
     @classmethod
     def of(
@@ -56,8 +62,10 @@ class Int8Linear(nn.Module):
         weight: Float[Tensor, "outputs inputs"],
         bias: Float[Tensor, "outputs"] | None = None,
         columns: Int[Tensor, "few"] | None = None,
+        activation: str = "none",
     ) -> "Int8Linear":
         layer = cls(weight.shape[1], weight.shape[0], bias is not None)
+        layer.activation = activation
         weight = weight.detach().float()
         if columns is not None:
             layer.columns, layer.whole = columns, weight[:, columns].contiguous()
@@ -76,22 +84,14 @@ class Int8Linear(nn.Module):
 
     def rows(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
         """The outputs `start:stop` alone."""
-        part = self._packed.get((start, stop))
+        kind = Matrix8 if kernels.takes_8_bits(states) else TorchMatrix8
+        part = self._packed.get((kind, start, stop))
         if part is None:
-            product = _packed(self.weight[start:stop], self.scale[start:stop])
-            bias = None if self.bias is None else self.bias[start:stop]
-            part = self._packed[start, stop] = product, bias, self.whole[start:stop].T.contiguous()
-        product, bias, whole = part
-        size = states.abs()
-        if len(whole):
-            size.index_fill_(-1, self.columns, 0.0)
-        largest = size.amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
-        found = product(torch.div(states, largest, out=size))  # memory that has just been used is the quickest
-        found = found.mul_(largest) if bias is None else torch.addcmul(bias, found, largest, out=found)
-        if len(whole):
-            chosen = states.reshape(-1, states.shape[-1]).index_select(1, self.columns)
-            found.view(-1, stop - start).addmm_(chosen, whole)
-        return found
+            some = slice(start, stop)
+            bias = None if self.bias is None else self.bias[some]
+            part = kind(self.weight[some], self.scale[some], bias, self.columns, self.whole[some], self.activation)
+            self._packed[kind, start, stop] = part
+        return part(states)
 
     def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
         self._packed.clear()  # what was packed lies where the layer was
@@ -106,6 +106,35 @@ class Int8Linear(nn.Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.weight.shape[1]}, out_features={self.weight.shape[0]}, bias={self.bias is not None}"
+
+
+class TorchMatrix8:
+    """What `regard.native.kernels.Matrix8` does, where it is not to be had."""
+
+    def __init__(
+        self,
+        weight: Int[Tensor, "outputs inputs"],
+        scale: Float[Tensor, "outputs"],
+        bias: Float[Tensor, "outputs"] | None,
+        columns: Int[Tensor, "few"],
+        whole: Float[Tensor, "outputs few"],
+        activation: str,
+    ):
+        self.product = _packed(weight, scale)
+        self.bias, self.columns, self.whole = bias, columns, whole.T.contiguous()
+        self.activation = ACTIVATIONS.get(activation)
+
+    def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        size = states.abs()
+        if len(self.columns):
+            size.index_fill_(-1, self.columns, 0.0)
+        largest = size.amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
+        found = self.product(torch.div(states, largest, out=size))  # memory that has just been used is the quickest
+        found = found.mul_(largest) if self.bias is None else torch.addcmul(self.bias, found, largest, out=found)
+        if len(self.columns):
+            chosen = states.reshape(-1, states.shape[-1]).index_select(1, self.columns)
+            found.view(-1, found.shape[-1]).addmm_(chosen, self.whole)
+        return found if self.activation is None else self.activation(found)
 
 
 def _packed(weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs"]) -> Product:

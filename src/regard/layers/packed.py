@@ -19,10 +19,21 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.layers.blocks import FeedForward
+from regard.native import kernels
+
 FEWEST = 2**18  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
 ENOUGH = 64  # rows that come in company before a matrix is put in order: a short prompt alone is faster without
 ROWS = 32  # the order of a matrix is the same for any number of rows but one
+# What oneDNN can do to a product before it writes it, by the names of regard.layers.blocks.
+BEHIND: dict[str, tuple[str, list[float], str]] = {
+    "none": ("none", [], ""),
+    "relu": ("relu", [], ""),
+    "gelu": ("gelu", [], "none"),
+    "gelu_tanh": ("gelu", [], "tanh"),
+    "silu": ("swish", [], ""),
+}
 Linear = Callable[[Tensor], Tensor]
 
 
@@ -58,6 +69,9 @@ def _faster(module: Any) -> dict[str, Callable[..., Tensor]]:
             if hasattr(module, "rows"):
                 found["rows"] = _Parts(module)
         return found
+    if isinstance(module, FeedForward) and isinstance(module.expand, nn.Linear) and _fits(module.expand.weight):
+        plain = partial(type(module).activated, module)
+        return {"activated": _Product(module.expand.weight, module.expand.bias, plain, module.kind)}
     if hasattr(module, "logits") and hasattr(module, "output_weight") and _fits(module.output_weight):
         bias = getattr(module, "output_bias", None)
         plain = partial(type(module).logits, module)
@@ -70,25 +84,35 @@ def _fits(weight: Any) -> bool:
 
 
 class _Product:
-    """x -> W x + b."""
+    """x -> f(W x + b); `plain` is the same, without any trick."""
 
-    def __init__(self, weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, "outputs"] | None, plain: Linear):
-        self.weight, self.bias, self.plain = weight, bias, plain
+    def __init__(
+        self,
+        weight: Float[Tensor, "outputs inputs"],
+        bias: Float[Tensor, "outputs"] | None,
+        plain: Linear,
+        activation: str = "none",
+    ):
+        self.weight, self.bias, self.plain, self.activation = weight, bias, plain, activation
+        self.behind = BEHIND[activation]
         self.seen = 0
         self.ordered: Tensor | None = None
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.numel():
             return self.plain(states)
+        rows = states.numel() // states.shape[-1]
+        if rows <= kernels.MOST_ROWS and kernels.takes(states):
+            return kernels.linear(states, self.weight, self.bias, self.activation)
         weight = self.weight
-        if states.numel() > states.shape[-1]:  # for a single row the matrix is read as it lies, at full speed
+        if rows > 1:  # for a single row the matrix is read as it lies
             if self.ordered is None:
-                self.seen += states.numel() // states.shape[-1]
+                self.seen += rows
                 if self.seen < ENOUGH:
                     return self.plain(states)
                 self.ordered = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
             weight = self.ordered
-        return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, *self.behind)
 
 
 class _Parts:

@@ -1,0 +1,260 @@
+/* What generating text word by word is made of: products and attention with a few rows, and products of 8 bits.
+
+   Libraries of matrix products are made for many rows. With one row, every weight is read from memory and used once, so
+   a product takes as long as reading takes, if nothing stands in its way: these loops read each matrix from its
+   beginning to its end, a stretch of it per thread, and leave the vectors to the compiler.
+
+   Compiled by compiled.py for the processor it is found on; called by kernels.py, which owns all memory. Tensors are
+   contiguous unless strides are given; strides count elements. */
+
+#if defined __x86_64__
+#include <immintrin.h>
+#endif
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LN2 0.693147180559945f
+#define LOWEST -87.0f /* exp of less is no longer a normal number */
+#define SMALLEST 1.17549435e-38f /* a row of zeros has a scale, too */
+
+/* This thread's stretch of `count` things. */
+static void stretch(long count, long *first, long *last) {
+    long thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    *first = count * thread / threads;
+    *last = count * (thread + 1) / threads;
+}
+
+static inline float larger(float a, float b) { return a > b ? a : b; }
+
+static float dot(const float *a, const float *b, long size) {
+    float sum = 0;
+    for (long i = 0; i < size; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* e^x for x <= 0 within 2e-7 of it: 2^n e^r with |r| <= ln(2) / 2, e^r by its series. A loop over it is vectorised, one
+   over the library's is not everywhere. */
+static inline float exponential(float x) {
+    x = x < LOWEST ? LOWEST : x;
+    int32_t n = (int32_t)(x / LN2 - 0.5f);
+    float r = x - (float)n * LN2;
+    float series = 1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f))))));
+    int32_t bits = (n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return series * power;
+}
+
+/* Activations, numbered as in kernels.py; a loop over one of them is vectorised. */
+enum { NONE, RELU, GELU, GELU_TANH, SILU };
+
+static inline float sigmoid(float x) {
+    float e = exponential(-fabsf(x));
+    return (x < 0 ? e : 1) / (1 + e);
+}
+
+/* Within 1.5e-7: Abramowitz and Stegun, 7.1.26. */
+static inline float error_function(float x) {
+    float t = 1 / (1 + 0.3275911f * fabsf(x));
+    float series = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
+    float found = 1 - series * exponential(-x * x);
+    return x < 0 ? -found : found;
+}
+
+static void activate(float *y, long size, int activation) {
+    if (activation == RELU)
+        for (long i = 0; i < size; i++) y[i] = larger(y[i], 0);
+    if (activation == GELU)
+        for (long i = 0; i < size; i++) y[i] = y[i] * 0.5f * (1 + error_function(y[i] * 0.707106781f));
+    if (activation == GELU_TANH)
+        for (long i = 0; i < size; i++) y[i] *= sigmoid(1.595769122f * (y[i] + 0.044715f * y[i] * y[i] * y[i]));
+    if (activation == SILU)
+        for (long i = 0; i < size; i++) y[i] *= sigmoid(y[i]);
+}
+
+/* y = f(W x + b) for each row x. `bias` may be NULL. */
+void linear(float *y, const float *x, long rows, const float *weight, const float *bias, int activation, long outputs,
+            long inputs) {
+#pragma omp parallel
+    {
+        long first, last;
+        stretch(outputs, &first, &last);
+        for (long output = first; output < last; output++)
+            for (long row = 0; row < rows; row++)
+                y[row * outputs + output] =
+                    dot(weight + output * inputs, x + row * inputs, inputs) + (bias ? bias[output] : 0);
+        for (long row = 0; row < rows; row++) activate(y + row * outputs + first, last - first, activation);
+    }
+}
+
+/* Products of 8 bits. A vector holds four inputs of each of LANES outputs, a block VECTORS of them: with four inputs of
+   a row in every lane, an instruction or three add four products to each output. ROWS rows share what is loaded. */
+#if defined __AVX512VNNI__ && defined __AVX512BW__
+enum { LANES = 16, VECTORS = 4, ROWS = 6 };
+typedef __m512i Vector;
+#define LOAD(place) _mm512_loadu_si512(place)
+#define STORE(place, vector) _mm512_storeu_si512(place, vector)
+#define EVERYWHERE(four) _mm512_set1_epi32(four)
+#define ADD_PRODUCTS(sums, x, w) _mm512_dpbusd_epi32(sums, x, w)
+#elif defined __AVX2__
+enum { LANES = 8, VECTORS = 2, ROWS = 4 };
+typedef __m256i Vector;
+#define LOAD(place) _mm256_loadu_si256((const __m256i *)(place))
+#define STORE(place, vector) _mm256_storeu_si256((__m256i *)(place), vector)
+#define EVERYWHERE(four) _mm256_set1_epi32(four)
+/* Two products are added in 16 bits: weights of at most 64 leave room for them. */
+#define ADD_PRODUCTS(sums, x, w) \
+    _mm256_add_epi32(sums, _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), _mm256_set1_epi16(1)))
+#endif
+
+#ifdef LOAD
+enum { BLOCK = LANES * VECTORS, CHUNK = 8 * ROWS };
+
+static long rounded_up(long count, long step) { return (count + step - 1) / step * step; }
+
+/* Bytes of a matrix in the order in which it is read. */
+long packed8_size(long outputs, long inputs) { return rounded_up(outputs, BLOCK) * rounded_up(inputs, 4); }
+
+/* [outputs, inputs] as [blocks, inputs / 4, BLOCK outputs, 4 inputs], filled up with zeros. */
+void pack8(int8_t *packed, const int8_t *weight, long outputs, long inputs) {
+    long fours = rounded_up(inputs, 4) / 4;
+    memset(packed, 0, packed8_size(outputs, inputs));
+    for (long output = 0; output < outputs; output++)
+        for (long i = 0; i < inputs; i++)
+            packed[((output / BLOCK * fours + i / 4) * BLOCK + output % BLOCK) * 4 + i % 4] = weight[output * inputs + i];
+}
+
+static inline __attribute__((always_inline)) void tile8(int32_t sums[][BLOCK], const int8_t *weight, const uint8_t *x,
+                                                        const int rows, long fours) {
+    Vector found[ROWS][VECTORS];
+    for (int row = 0; row < rows; row++)
+        for (int v = 0; v < VECTORS; v++) found[row][v] = EVERYWHERE(0);
+    for (long i = 0; i < fours; i++) {
+        Vector w[VECTORS];
+        for (int v = 0; v < VECTORS; v++) w[v] = LOAD(weight + (i * VECTORS + v) * LANES * 4);
+        for (int row = 0; row < rows; row++) {
+            int32_t four;
+            memcpy(&four, x + (row * fours + i) * 4, 4);
+            Vector same = EVERYWHERE(four);
+            for (int v = 0; v < VECTORS; v++) found[row][v] = ADD_PRODUCTS(found[row][v], same, w[v]);
+        }
+    }
+    for (int row = 0; row < rows; row++)
+        for (int v = 0; v < VECTORS; v++) STORE(sums[row] + v * LANES, found[row][v]);
+}
+
+/* So that the number of rows is known when each is compiled, and sums stay in registers. */
+static void some_rows8(int32_t sums[][BLOCK], const int8_t *weight, const uint8_t *x, long rows, long fours) {
+    switch (rows) {
+    case 1: tile8(sums, weight, x, 1, fours); break;
+    case 2: tile8(sums, weight, x, 2, fours); break;
+    case 3: tile8(sums, weight, x, 3, fours); break;
+    case 4: tile8(sums, weight, x, 4, fours); break;
+#if defined __AVX512VNNI__ && defined __AVX512BW__
+    case 5: tile8(sums, weight, x, 5, fours); break;
+    case 6: tile8(sums, weight, x, 6, fours); break;
+#endif
+    }
+}
+
+/* A row as the whole numbers -127 ... 127, with 128 added; what 127 stands for, the largest input, is returned. The
+   inputs `columns` have weights of zero. */
+static float quantised(uint8_t *q, const float *x, long inputs, const int64_t *columns, long few) {
+    float largest = SMALLEST, kept[few + 1];
+    float *given = (float *)x; /* as it was, once this has returned: no other thread reads this row */
+    for (long i = 0; i < few; i++) kept[i] = x[columns[i]], given[columns[i]] = 0;
+    for (long i = 0; i < inputs; i++) largest = larger(largest, fabsf(x[i]));
+    float steps = 127 / largest;
+    for (long i = 0; i < inputs; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * steps) + 128);
+    for (long i = 0; i < few; i++) given[columns[i]] = kept[i];
+    return largest;
+}
+
+/* y = f(W x + b) in 8 bits for each row x: see regard/layers/int8.py. `scale` is that of a product of whole numbers,
+   `sums` are 128 times the sums of an output's weights; `whole` are the weights [few, outputs] of the `few` inputs
+   `columns` that stay whole. */
+void linear8(float *y, const float *x, long rows, const int8_t *packed, const float *scale, const int32_t *sums,
+             const float *bias, const int64_t *columns, const float *whole, long few, int activation, long outputs,
+             long inputs) {
+    long fours = rounded_up(inputs, 4) / 4, blocks = rounded_up(outputs, BLOCK) / BLOCK;
+    long chunks = rounded_up(rows, CHUNK) / CHUNK;
+    uint8_t *q = calloc(rows, fours * 4);
+    float *largest = malloc(rows * sizeof *largest);
+#pragma omp parallel
+    {
+        long first, last;
+        stretch(rows, &first, &last);
+        for (long row = first; row < last; row++)
+            largest[row] = quantised(q + row * fours * 4, x + row * inputs, inputs, columns, few);
+#pragma omp barrier
+        stretch(blocks * chunks, &first, &last);
+        for (long item = first; item < last; item++) {
+            long start = item / chunks * BLOCK, width = outputs - start < BLOCK ? outputs - start : BLOCK;
+            long until = item % chunks * CHUNK + CHUNK < rows ? item % chunks * CHUNK + CHUNK : rows;
+            for (long row = item % chunks * CHUNK; row < until; row += ROWS) {
+                long some = until - row < ROWS ? until - row : ROWS;
+                int32_t found[ROWS][BLOCK];
+                some_rows8(found, packed + start * fours * 4, q + row * fours * 4, some, fours);
+                for (long i = 0; i < some; i++) {
+                    float *result = y + (row + i) * outputs + start;
+                    for (long o = 0; o < width; o++)
+                        result[o] = (float)(found[i][o] - sums[start + o]) * scale[start + o] * largest[row + i];
+                    if (bias)
+                        for (long o = 0; o < width; o++) result[o] += bias[start + o];
+                    for (long c = 0; c < few; c++) {
+                        float input = x[(row + i) * inputs + columns[c]];
+                        for (long o = 0; o < width; o++) result[o] += input * whole[c * outputs + start + o];
+                    }
+                    activate(result, width, activation);
+                }
+            }
+        }
+    }
+    free(q);
+    free(largest);
+}
+#endif
+
+/* softmax(q k^T scale) v for every batch, head and query, read where keys and values lie. `allowed` may be NULL; a
+   query that may attend to nothing reads zeros. The output is [batch, queries, heads, value_size]. */
+void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *allowed,
+            long batch, long heads, long queries, long count, long size, long value_size, const long *query_strides,
+            const long *key_strides, const long *value_strides, const long *allowed_strides, float scale) {
+#pragma omp parallel
+    {
+        long first, last;
+        stretch(batch * heads, &first, &last);
+        float *weights = malloc(count * sizeof *weights);
+        for (long item = first; item < last; item++) {
+            long b = item / heads, h = item % heads;
+            const float *k = keys + b * key_strides[0] + h * key_strides[1];
+            const float *v = values + b * value_strides[0] + h * value_strides[1];
+            for (long i = 0; i < queries; i++) {
+                const float *q = query + b * query_strides[0] + h * query_strides[1] + i * query_strides[2];
+                const uint8_t *may = allowed;
+                if (may) may += b * allowed_strides[0] + h * allowed_strides[1] + i * allowed_strides[2];
+                float *read = output + ((b * queries + i) * heads + h) * value_size;
+                float largest = -3e38f, sum = 0;
+                for (long j = 0; j < count; j++) {
+                    weights[j] = may && !may[j * allowed_strides[3]] ? -3e38f : scale * dot(q, k + j * key_strides[2], size);
+                    largest = larger(largest, weights[j]);
+                }
+                for (long j = 0; j < count; j++) weights[j] = exponential(weights[j] - largest);
+                if (may)
+                    for (long j = 0; j < count; j++) weights[j] = may[j * allowed_strides[3]] ? weights[j] : 0;
+                for (long j = 0; j < count; j++) sum += weights[j];
+                memset(read, 0, value_size * sizeof *read);
+                if (sum == 0) continue;
+                for (long j = 0; j < count; j++) {
+                    const float *value = v + j * value_strides[2];
+                    float weight = weights[j] / sum;
+                    for (long d = 0; d < value_size; d++) read[d] += weight * value[d];
+                }
+            }
+        }
+        free(weights);
+    }
+}

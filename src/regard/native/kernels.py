@@ -1,0 +1,113 @@
+"""kernels.c as functions of tensors.
+
+Whoever calls them asks `takes` first. They keep no graph: they are for reading, under torch.inference_mode.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from regard.native.compiled import LONGS, library
+
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of kernels.c
+MOST_ROWS = 2  # of a product in whole numbers: with more, kernels made for many are faster
+MOST_QUERIES = 8  # that ask one memory
+
+
+def takes(tensor: Tensor) -> bool:
+    """Whether there are kernels for such a tensor here and now."""
+    return (
+        torch.is_inference_mode_enabled()
+        and tensor.is_cpu
+        and tensor.dtype is torch.float32
+        and type(tensor) is Tensor  # tracers and compilers have kinds of their own
+        and tensor.numel() > 0
+        and library() is not None
+    )
+
+
+def takes_8_bits(tensor: Tensor) -> bool:
+    return takes(tensor) and hasattr(library(), "linear8")
+
+
+def linear(
+    states: Float[Tensor, "*batch inputs"],
+    weight: Float[Tensor, "outputs inputs"],
+    bias: Float[Tensor, "outputs"] | None,
+    activation: str = "none",
+) -> Float[Tensor, "*batch outputs"]:
+    """f(W x + b)."""
+    states = states.contiguous()
+    outputs, inputs = weight.shape
+    found = states.new_empty(*states.shape[:-1], outputs)
+    _call("linear")(
+        *(found.data_ptr(), states.data_ptr(), states.numel() // inputs),
+        *(weight.data_ptr(), _place(bias), ACTIVATIONS.index(activation), outputs, inputs),
+    )
+    return found
+
+
+class Matrix8:
+    """f(W x + b) with a matrix in 8 bits (regard.layers.int8), kept in the order in which the kernel reads it."""
+
+    def __init__(
+        self,
+        weight: Int[Tensor, "outputs inputs"],
+        scale: Float[Tensor, "outputs"],
+        bias: Float[Tensor, "outputs"] | None,
+        columns: Int[Tensor, "few"],
+        whole: Float[Tensor, "outputs few"],
+        activation: str = "none",
+    ):
+        self.outputs, self.inputs = weight.shape
+        weight = weight.contiguous()
+        self.packed = weight.new_empty(_call("packed8_size")(self.outputs, self.inputs))
+        _call("pack8")(self.packed.data_ptr(), weight.data_ptr(), self.outputs, self.inputs)
+        self.sums = 128 * weight.sum(1, dtype=torch.int32)  # inputs have 128 added, so that none is negative
+        self.scale = scale / 127
+        self.bias, self.columns, self.whole = bias, columns, whole.T.contiguous()
+        self.activation = ACTIVATIONS.index(activation)
+
+    def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
+        states = states.contiguous()
+        found = states.new_empty(*states.shape[:-1], self.outputs)
+        _call("linear8")(
+            *(found.data_ptr(), states.data_ptr(), states.numel() // self.inputs),
+            *(self.packed.data_ptr(), self.scale.data_ptr(), self.sums.data_ptr(), _place(self.bias)),
+            *(self.columns.data_ptr(), self.whole.data_ptr(), len(self.columns)),
+            *(self.activation, self.outputs, self.inputs),
+        )
+        return found
+
+
+def attend(
+    query: Float[Tensor, "batch heads queries size"],
+    keys: Float[Tensor, "batch heads keys size"],
+    values: Float[Tensor, "batch heads keys value_size"],
+    allowed: Bool[Tensor, "..."] | None,
+    scale: float,
+) -> Float[Tensor, "batch heads queries value_size"]:
+    """softmax(q k^T scale) v; a query that may attend to nothing reads zeros."""
+    batch, heads, queries, size = query.shape
+    count, value_size = values.shape[-2:]
+    read = query.new_empty(batch, queries, heads, value_size)
+    if allowed is not None:
+        allowed = allowed.expand(batch, heads, queries, count)
+    _call("attend")(
+        *(read.data_ptr(), query.data_ptr(), keys.data_ptr(), values.data_ptr(), _place(allowed)),
+        *(batch, heads, queries, count, size, value_size),
+        *(LONGS(*query.stride()), LONGS(*keys.stride()), LONGS(*values.stride())),
+        None if allowed is None else LONGS(*allowed.stride()),
+        scale,
+    )
+    return read.transpose(1, 2)
+
+
+def _call(name: str) -> Any:
+    return getattr(library(), name)
+
+
+def _place(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
