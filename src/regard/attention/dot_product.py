@@ -135,8 +135,8 @@ def fused(
     scale: float,
 ) -> Float[Tensor, "*batch queries value_size"]:
     """The context by torch's fused kernel, or by ours. A query that may attend to nothing reads zeros."""
-    if _is_short_question(query, keys, values, causal):
-        return kernels.attend(query, keys, values, allowed, scale)
+    if _is_short_question(query, keys, values):
+        return kernels.attend(query, keys, values, allowed, causal, scale)
     square = query.shape[-2] == keys.shape[-2]
     if causal and allowed is None and square:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scale)
@@ -150,11 +150,11 @@ def fused(
     return context.masked_fill(~has_any, 0.0)
 
 
-def _is_short_question(query: Tensor, keys: Tensor, values: Tensor, causal: bool) -> bool:
+def _is_short_question(query: Tensor, keys: Tensor, values: Tensor) -> bool:
     """A few queries of a memory, as every step of decoding has them: torch's kernel takes twice as long for these."""
     return (
         query.dim() == 4
-        and query.shape[2] <= (1 if causal else kernels.MOST_QUERIES)
+        and query.shape[2] <= kernels.MOST_QUERIES
         and query.shape[:2] == keys.shape[:2] == values.shape[:2]
         and query.stride(3) == keys.stride(3) == values.stride(3) == 1
         and kernels.takes(query)

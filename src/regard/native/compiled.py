@@ -31,7 +31,7 @@ FUNCTIONS = {
     "packed8_size": [LONG] * 2,
     "pack8": [*[POINTER] * 2, *[LONG] * 2],
     "linear8": [POINTER, POINTER, LONG, *[POINTER] * 6, LONG, ctypes.c_int, *[LONG] * 2],
-    "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_float],
+    "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float],
 }
 
 

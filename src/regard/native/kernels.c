@@ -169,6 +169,7 @@ static float quantised(uint8_t *q, const float *x, long inputs, const int64_t *c
     for (long i = 0; i < inputs; i++) largest = larger(largest, fabsf(x[i]));
     float steps = 127 / largest;
     for (long i = 0; i < inputs; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * steps) + 128);
+    for (long i = inputs; i % 4; i++) q[i] = 0; /* the weights there are zeros, too */
     for (long i = 0; i < few; i++) given[columns[i]] = kept[i];
     return largest;
 }
@@ -181,7 +182,7 @@ void linear8(float *y, const float *x, long rows, const int8_t *packed, const fl
              long inputs) {
     long fours = rounded_up(inputs, 4) / 4, blocks = rounded_up(outputs, BLOCK) / BLOCK;
     long chunks = rounded_up(rows, CHUNK) / CHUNK;
-    uint8_t *q = calloc(rows, fours * 4);
+    uint8_t *q = malloc(rows * fours * 4);
     float *largest = malloc(rows * sizeof *largest);
 #pragma omp parallel
     {
@@ -218,11 +219,12 @@ void linear8(float *y, const float *x, long rows, const int8_t *packed, const fl
 }
 #endif
 
-/* softmax(q k^T scale) v for every batch, head and query, read where keys and values lie. `allowed` may be NULL; a
-   query that may attend to nothing reads zeros. The output is [batch, queries, heads, value_size]. */
+/* softmax(q k^T scale) v for every batch, head and query, read where keys and values lie. `allowed` may be NULL; if
+   `causal`, queries are the last of the keys and see no later one; one that may attend to nothing reads zeros. The output is [batch, queries, heads, value_size]. */
 void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *allowed,
             long batch, long heads, long queries, long count, long size, long value_size, const long *query_strides,
-            const long *key_strides, const long *value_strides, const long *allowed_strides, float scale) {
+            const long *key_strides, const long *value_strides, const long *allowed_strides, int causal,
+            float scale) {
 #pragma omp parallel
     {
         long first, last;
@@ -236,19 +238,20 @@ void attend(float *output, const float *query, const float *keys, const float *v
                 const float *q = query + b * query_strides[0] + h * query_strides[1] + i * query_strides[2];
                 const uint8_t *may = allowed;
                 if (may) may += b * allowed_strides[0] + h * allowed_strides[1] + i * allowed_strides[2];
+                long seen = causal ? count - queries + i + 1 : count;
                 float *read = output + ((b * queries + i) * heads + h) * value_size;
                 float largest = -3e38f, sum = 0;
-                for (long j = 0; j < count; j++) {
+                for (long j = 0; j < seen; j++) {
                     weights[j] = may && !may[j * allowed_strides[3]] ? -3e38f : scale * dot(q, k + j * key_strides[2], size);
                     largest = larger(largest, weights[j]);
                 }
-                for (long j = 0; j < count; j++) weights[j] = exponential(weights[j] - largest);
+                for (long j = 0; j < seen; j++) weights[j] = exponential(weights[j] - largest);
                 if (may)
-                    for (long j = 0; j < count; j++) weights[j] = may[j * allowed_strides[3]] ? weights[j] : 0;
-                for (long j = 0; j < count; j++) sum += weights[j];
+                    for (long j = 0; j < seen; j++) weights[j] = may[j * allowed_strides[3]] ? weights[j] : 0;
+                for (long j = 0; j < seen; j++) sum += weights[j];
                 memset(read, 0, value_size * sizeof *read);
                 if (sum == 0) continue;
-                for (long j = 0; j < count; j++) {
+                for (long j = 0; j < seen; j++) {
                     const float *value = v + j * value_strides[2];
                     float weight = weights[j] / sum;
                     for (long d = 0; d < value_size; d++) read[d] += weight * value[d];

@@ -87,9 +87,11 @@ def attend(
     keys: Float[Tensor, "batch heads keys size"],
     values: Float[Tensor, "batch heads keys value_size"],
     allowed: Bool[Tensor, "..."] | None,
+    causal: bool,
     scale: float,
 ) -> Float[Tensor, "batch heads queries value_size"]:
-    """softmax(q k^T scale) v; a query that may attend to nothing reads zeros."""
+    """softmax(q k^T scale) v; a query that may attend to nothing reads zeros. `causal`: queries are the last of the
+    keys, and see no later one."""
     batch, heads, queries, size = query.shape
     count, value_size = values.shape[-2:]
     read = query.new_empty(batch, queries, heads, value_size)
@@ -100,7 +102,7 @@ def attend(
         *(batch, heads, queries, count, size, value_size),
         *(LONGS(*query.stride()), LONGS(*keys.stride()), LONGS(*values.stride())),
         None if allowed is None else LONGS(*allowed.stride()),
-        scale,
+        *(causal, scale),
     )
     return read.transpose(1, 2)
 
