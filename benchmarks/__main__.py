@@ -36,6 +36,9 @@ def main() -> None:
     arguments = parser.parse_args()
     module = importlib.import_module(f"speed.{arguments.job.replace('-', '_')}")
     from result_files import write_result
+    from speed.apart import do_without_vision_kernels
+
+    do_without_vision_kernels()
 
     command = " ".join(["python -m benchmarks", arguments.job, *arguments.options])
     numbers = {"peers": peer_versions(), **module.measure(arguments.options)}

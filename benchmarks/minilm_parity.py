@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from sentence_transformers import SentenceTransformer
 
 import regard
 from regard.data.named import data_folder, named_labelled
@@ -26,6 +25,8 @@ def main() -> None:
     parser.add_argument("--model", default=None)
     parser.add_argument("--count", type=int, default=500)
     arguments = parser.parse_args()
+    from sentence_transformers import SentenceTransformer  # not for those who only want the weights
+
     folder = checkpoint_folder(arguments.model or packaged())
     texts = [
         known.text for known in islice(named_labelled("sst2", data_folder(arguments.data), "test"), arguments.count)

@@ -5,10 +5,14 @@ sleep between two products, and settings of the allocator hold for everybody. Ap
 alone. They take turns, never at once.
 """
 
+import importlib.util
 import multiprocessing
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import torch
 
 
 class Apart:
@@ -34,6 +38,7 @@ class Apart:
 
 
 def _work(pipe: Any, make: Callable[..., Callable[..., Any]], arguments: tuple[Any, ...]) -> None:
+    do_without_vision_kernels()
     function = None
     while True:
         try:
@@ -45,3 +50,15 @@ def _work(pipe: Any, make: Callable[..., Callable[..., Any]], arguments: tuple[A
             pipe.send((function(*asked), None))
         except Exception:
             pipe.send((None, traceback.format_exc()))
+
+
+def do_without_vision_kernels() -> None:
+    """timm and transformers import torchvision, whose kernels are for the one build of torch they were made with; where
+    they do not fit, it asks for the shape of two of them all the same. No job uses any."""
+    spec = importlib.util.find_spec("torchvision")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        try:
+            torch.ops.load_library(next(Path(folder).glob("_C*.so")))
+        except (OSError, StopIteration):
+            for name in ("nms", "qnms"):
+                torch.library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float overlap) -> Tensor")

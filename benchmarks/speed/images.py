@@ -38,9 +38,6 @@ def measure(options: list[str]) -> dict[str, Any]:
     parser.add_argument("--rounds", type=int, default=3 * ROUNDS)  # five per cent are easily lost in noise
     parser.add_argument("--quick", action="store_true", help="a tiny model, to see that everything runs")
     arguments = parser.parse_args(options)
-    # timm imports torchvision, whose kernels are for the one build of torch they were made with; none is used here.
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float overlap) -> Tensor")
     import transformers
 
     torch.manual_seed(0)
