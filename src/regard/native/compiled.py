@@ -30,8 +30,9 @@ FUNCTIONS = {
     "linear": [POINTER, POINTER, LONG, *[POINTER] * 2, ctypes.c_int, *[LONG] * 2],
     "packed8_size": [LONG] * 2,
     "pack8": [*[POINTER] * 2, *[LONG] * 2],
-    "linear8": [POINTER, POINTER, LONG, *[POINTER] * 6, LONG, ctypes.c_int, *[LONG] * 2],
-    "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float],
+    "linear8": [POINTER, POINTER, LONG, *[POINTER] * 6, LONG, ctypes.c_int, *[LONG] * 2, *[POINTER] * 2],
+    "threads": [],
+    "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
 }
 
 
@@ -41,14 +42,23 @@ def library() -> ctypes.CDLL | None:
     if os.environ.get(SWITCH, "1") == "0" or platform.system() != "Linux" or not _shares_threads():
         return None
     try:
-        loaded = ctypes.CDLL(str(_file()))
+        loaded = _loaded()
     except (OSError, subprocess.SubprocessError):
         return None
     for name, arguments in FUNCTIONS.items():
         if hasattr(loaded, name):  # those of 8 bits are for processors that have instructions for them
             function = getattr(loaded, name)
-            function.argtypes, function.restype = arguments, LONG if name == "packed8_size" else None
+            function.argtypes, function.restype = arguments, LONG if name in ("packed8_size", "threads") else None
     return loaded
+
+
+def _loaded() -> ctypes.CDLL:
+    file = _file()
+    try:
+        return ctypes.CDLL(str(file))
+    except OSError:  # it has been damaged
+        file.unlink(missing_ok=True)
+        return ctypes.CDLL(str(_file()))
 
 
 def _shares_threads() -> bool:

@@ -4,8 +4,8 @@
    a product takes as long as reading takes, if nothing stands in its way: these loops read each matrix from its
    beginning to its end, a stretch of it per thread, and leave the vectors to the compiler.
 
-   Compiled by compiled.py for the processor it is found on; called by kernels.py, which owns all memory. Tensors are
-   contiguous unless strides are given; strides count elements. */
+   Compiled by compiled.py for the processor it is found on; called by kernels.py, to which all memory belongs. Tensors
+   are contiguous unless strides are given; strides count elements. */
 
 #if defined __x86_64__
 #include <immintrin.h>
@@ -13,7 +13,6 @@
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LN2 0.693147180559945f
@@ -26,6 +25,8 @@ static void stretch(long count, long *first, long *last) {
     *first = count * thread / threads;
     *last = count * (thread + 1) / threads;
 }
+
+long threads(void) { return omp_get_max_threads(); }
 
 static inline float larger(float a, float b) { return a > b ? a : b; }
 
@@ -160,30 +161,29 @@ static void some_rows8(int32_t sums[][BLOCK], const int8_t *weight, const uint8_
     }
 }
 
-/* A row as the whole numbers -127 ... 127, with 128 added; what 127 stands for, the largest input, is returned. The
-   inputs `columns` have weights of zero. */
+/* A row as the whole numbers -127 ... 127, with 128 added; what 127 stands for is returned: the largest input but for
+   those of `columns`, in their order, whose weights are zeros. */
 static float quantised(uint8_t *q, const float *x, long inputs, const int64_t *columns, long few) {
-    float largest = SMALLEST, kept[few + 1];
-    float *given = (float *)x; /* as it was, once this has returned: no other thread reads this row */
-    for (long i = 0; i < few; i++) kept[i] = x[columns[i]], given[columns[i]] = 0;
-    for (long i = 0; i < inputs; i++) largest = larger(largest, fabsf(x[i]));
+    float largest = SMALLEST;
+    for (long i = 0, from = 0; i <= few; i++) {
+        long to = i < few ? columns[i] : inputs;
+        for (long j = from; j < to; j++) largest = larger(largest, fabsf(x[j]));
+        from = to + 1;
+    }
     float steps = 127 / largest;
     for (long i = 0; i < inputs; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * steps) + 128);
     for (long i = inputs; i % 4; i++) q[i] = 0; /* the weights there are zeros, too */
-    for (long i = 0; i < few; i++) given[columns[i]] = kept[i];
     return largest;
 }
 
 /* y = f(W x + b) in 8 bits for each row x: see regard/layers/int8.py. `scale` is that of a product of whole numbers,
    `sums` are 128 times the sums of an output's weights; `whole` are the weights [few, outputs] of the `few` inputs
-   `columns` that stay whole. */
+   `columns` that stay whole. `q` and `largest` are room for rows of whole numbers, and what 127 stands for in each. */
 void linear8(float *y, const float *x, long rows, const int8_t *packed, const float *scale, const int32_t *sums,
              const float *bias, const int64_t *columns, const float *whole, long few, int activation, long outputs,
-             long inputs) {
+             long inputs, uint8_t *q, float *largest) {
     long fours = rounded_up(inputs, 4) / 4, blocks = rounded_up(outputs, BLOCK) / BLOCK;
     long chunks = rounded_up(rows, CHUNK) / CHUNK;
-    uint8_t *q = malloc(rows * fours * 4);
-    float *largest = malloc(rows * sizeof *largest);
 #pragma omp parallel
     {
         long first, last;
@@ -214,22 +214,21 @@ void linear8(float *y, const float *x, long rows, const int8_t *packed, const fl
             }
         }
     }
-    free(q);
-    free(largest);
 }
 #endif
 
 /* softmax(q k^T scale) v for every batch, head and query, read where keys and values lie. `allowed` may be NULL; if
-   `causal`, queries are the last of the keys and see no later one; one that may attend to nothing reads zeros. The output is [batch, queries, heads, value_size]. */
+   `causal`, queries are the last of the keys and see no later one; one that may attend to nothing reads zeros. The output is [batch, queries, heads, value_size]; there
+   is `room` for a row of weights per thread. */
 void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *allowed,
             long batch, long heads, long queries, long count, long size, long value_size, const long *query_strides,
             const long *key_strides, const long *value_strides, const long *allowed_strides, int causal,
-            float scale) {
+            float scale, float *room) {
 #pragma omp parallel
     {
         long first, last;
         stretch(batch * heads, &first, &last);
-        float *weights = malloc(count * sizeof *weights);
+        float *weights = room + omp_get_thread_num() * count;
         for (long item = first; item < last; item++) {
             long b = item / heads, h = item % heads;
             const float *k = keys + b * key_strides[0] + h * key_strides[1];
@@ -258,6 +257,5 @@ void attend(float *output, const float *query, const float *keys, const float *v
                 }
             }
         }
-        free(weights);
     }
 }

@@ -72,12 +72,15 @@ class Matrix8:
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         states = states.contiguous()
+        rows = states.numel() // self.inputs
         found = states.new_empty(*states.shape[:-1], self.outputs)
+        quantised = self.packed.new_empty(rows, self.inputs + 3)  # filled up to fours
+        largest = states.new_empty(rows)
         _call("linear8")(
-            *(found.data_ptr(), states.data_ptr(), states.numel() // self.inputs),
+            *(found.data_ptr(), states.data_ptr(), rows),
             *(self.packed.data_ptr(), self.scale.data_ptr(), self.sums.data_ptr(), _place(self.bias)),
             *(self.columns.data_ptr(), self.whole.data_ptr(), len(self.columns)),
-            *(self.activation, self.outputs, self.inputs),
+            *(self.activation, self.outputs, self.inputs, quantised.data_ptr(), largest.data_ptr()),
         )
         return found
 
@@ -95,6 +98,7 @@ def attend(
     batch, heads, queries, size = query.shape
     count, value_size = values.shape[-2:]
     read = query.new_empty(batch, queries, heads, value_size)
+    room = query.new_empty(_call("threads")(), count)
     if allowed is not None:
         allowed = allowed.expand(batch, heads, queries, count)
     _call("attend")(
@@ -102,7 +106,7 @@ def attend(
         *(batch, heads, queries, count, size, value_size),
         *(LONGS(*query.stride()), LONGS(*keys.stride()), LONGS(*values.stride())),
         None if allowed is None else LONGS(*allowed.stride()),
-        *(causal, scale),
+        *(causal, scale, room.data_ptr()),
     )
     return read.transpose(1, 2)
 

@@ -1,0 +1,113 @@
+"""What our own kernels are worth: a step of decoding, piece by piece, beside what torch offers for the same.
+
+Products of one and two rows with the matrices of GPT-2 124M (all of them, so that none stays in the caches), products
+of 8 bits for 1 to 1,250 rows beside FBGEMM, and attention of one query or five beams. All must agree before anything
+is measured; `reading` only adds up the numbers of the same matrices, which is as fast as memory gives them.
+"""
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.layers.int8 import Int8Linear, TorchMatrix8
+from regard.native import kernels
+from regard.native.compiled import library
+from regard.training.freed_memory import keep_freed_memory
+from speed.rounds import ROUNDS, Work, compare
+
+LAYERS = 12
+SHAPES = [(2304, 768), (768, 768), (3072, 768), (768, 3072)] * LAYERS + [(50257, 768)]
+ROWS, ROWS_OF_8_BITS = (1, 2), (1, 8, 32, 128, 1250)
+ATTENTION = ((1, 12, 1, 96), (8, 12, 1, 96), (32, 12, 1, 96), (250, 8, 1, 16), (50, 8, 5, 60))
+AGREE = 1e-3
+
+
+@torch.inference_mode()
+def measure(options: list[str]) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks native", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    arguments = parser.parse_args(options)
+    if not hasattr(library(), "linear8"):
+        raise SystemExit("there are no kernels here (no C compiler?): nothing is measured")
+    keep_freed_memory()
+    torch.manual_seed(0)
+    cases = {**products(), **products_of_8_bits(), **attention()}
+    found = {}
+    for name, sides in cases.items():
+        print(name, flush=True)
+        theirs = [side for side in sides if side != "regard"]
+        found[name] = compare(sides, {("regard", other): None for other in theirs}, arguments.rounds)
+    return {"layers": LAYERS, "cases": found}
+
+
+def agree(name: str, one: Tensor, other: Tensor) -> None:
+    if (one - other).abs().max() > AGREE * other.abs().max():
+        raise SystemExit(f"{name}: the sides differ: nothing is measured")
+
+
+def products() -> dict[str, dict[str, Work]]:
+    weights = [torch.randn(shape) / 30 for shape in SHAPES]
+    found = {}
+    for rows in ROWS:
+        states = {size: torch.randn(rows, size) for size in (768, 3072)}
+
+        def all_of(product: Callable[[Tensor, Tensor], Any], states: Any = states) -> Work:
+            return lambda: [product(states[weight.shape[1]], weight) for weight in weights]
+
+        ours = all_of(lambda x, weight: kernels.linear(x, weight, None))
+        theirs = all_of(F.linear)
+        agree("products", ours()[-1], theirs()[-1])
+        found[f"{rows} rows"] = {
+            "regard": ours,
+            "torch": theirs,
+            "oneDNN": all_of(lambda x, weight: torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")),
+            "reading": all_of(lambda x, weight: weight.sum()),
+        }
+    return found
+
+
+def products_of_8_bits() -> dict[str, dict[str, Work]]:
+    layers = [Int8Linear.of(torch.randn(shape) / 30) for shape in SHAPES]
+    parts = [(each.weight, each.scale, each.bias, each.columns, each.whole) for each in layers]
+    ours = [kernels.Matrix8(*part) for part in parts]
+    theirs = [TorchMatrix8(*part, "none") for part in parts]
+    found = {}
+    for rows in ROWS_OF_8_BITS:
+        # Numbers that 8 bits hold exactly: else the two may round a tie to different sides.
+        states = {size: torch.randint(-127, 128, (rows, size)) / 8 for size in (768, 3072)}
+        for each in states.values():
+            each[:, 0] = 127 / 8
+        agree("8 bits", ours[-1](states[768]), theirs[-1](states[768]))
+
+        def all_of(matrices: Any, states: Any = states) -> Work:
+            return lambda: [
+                matrix(states[weight.shape[1]]) for matrix, (weight, *_) in zip(matrices, parts, strict=True)
+            ]
+
+        found[f"8 bits, {rows} rows"] = {"regard": all_of(ours), "FBGEMM": all_of(theirs)}
+    return found
+
+
+def attention() -> dict[str, dict[str, Work]]:
+    found = {}
+    for batch, heads, queries, count in ATTENTION:
+        query = torch.randn(batch, heads, queries, 64)
+        memories = [torch.randn(2, batch, heads, 2 * count, 64)[..., :count, :].unbind(0) for _ in range(LAYERS)]
+        mask = torch.rand(batch, 1, queries, count) > 0.3 if queries > 1 else None
+
+        def ours(query: Tensor = query, memories: Any = memories, mask: Any = mask) -> list[Tensor]:
+            return [kernels.attend(query, keys, values, mask, False, 0.125) for keys, values in memories]
+
+        def theirs(query: Tensor = query, memories: Any = memories, mask: Any = mask) -> list[Tensor]:
+            return [
+                F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=0.125)
+                for keys, values in memories
+            ]
+
+        agree("attention", ours()[0], theirs()[0])
+        found[f"attention, batch {batch}, {heads} heads, {queries} of {count}"] = {"regard": ours, "torch": theirs}
+    return found

@@ -1,0 +1,176 @@
+"""Kernels of our own: the same as torch's, in every shape they are asked for, and only where they are asked for."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention import dot_product
+from regard.layers.blocks import ACTIVATIONS
+from regard.layers.int8 import Int8Linear, TorchMatrix8
+from regard.native import kernels
+from regard.native.compiled import library
+
+needs_kernels = pytest.mark.skipif(library() is None, reason="there is no C compiler here, or no GNU OpenMP")
+needs_8_bits = pytest.mark.skipif(not hasattr(library(), "linear8"), reason="no kernel of 8 bits for this processor")
+pytestmark = needs_kernels
+
+
+@pytest.fixture(autouse=True)
+def reading() -> Iterator[None]:
+    with torch.inference_mode():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def random() -> None:
+    torch.manual_seed(0)
+
+
+def activated(name: str, states: Tensor) -> Tensor:
+    return states if name == "none" else ACTIVATIONS[name](states)
+
+
+def test_every_activation_of_the_blocks_has_its_kernel() -> None:
+    assert {"none", *ACTIVATIONS} == set(kernels.ACTIVATIONS)
+
+
+@pytest.mark.parametrize("name", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("shape", [(512,), (1, 512), (2, 1, 512), (3, 512)])
+def test_a_product_is_torchs(name: str, shape: tuple[int, ...]) -> None:
+    states, weight, bias = 3 * torch.randn(shape), torch.randn(517, 512) / 20, torch.randn(517)
+    found = kernels.linear(states, weight, bias, name)
+    torch.testing.assert_close(found, activated(name, F.linear(states, weight, bias)), atol=2e-5, rtol=1e-5)
+
+
+def test_a_product_needs_neither_a_bias_nor_neighbouring_inputs() -> None:
+    states, weight = torch.randn(64, 2).T, torch.randn(33, 64)
+    assert not states.is_contiguous()
+    torch.testing.assert_close(kernels.linear(states, weight, None), F.linear(states, weight), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu"])
+def test_activations_are_right_far_from_zero_too(name: str) -> None:
+    states = torch.linspace(-120, 120, 4801)
+    found = kernels.linear(torch.ones(1), states[:, None], None, name)
+    torch.testing.assert_close(found, ACTIVATIONS[name](states), atol=1e-6, rtol=1e-6)
+
+
+def without_rounding(*shape: int) -> Tensor:
+    """Numbers that 8 bits hold exactly: eighths, and 127 of them in every row."""
+    states = torch.randint(-127, 128, shape) / 8
+    states[..., 0] = 127 / 8
+    return states
+
+
+@needs_8_bits
+@pytest.mark.parametrize("rows", [*range(1, 14), 50, 113])
+def test_8_bits_are_the_sums_of_whole_numbers_for_any_number_of_rows(rows: int) -> None:
+    layer = Int8Linear.of(torch.randn(131, 78))
+    states = without_rounding(rows, 78)
+    exact = (states.double() * 8) @ layer.weight.double().T * layer.scale.double() / 8
+    torch.testing.assert_close(layer(states), exact.float(), atol=1e-5, rtol=1e-6)
+
+
+@needs_8_bits
+@pytest.mark.parametrize("name", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("columns", [[], [0], [3, 30, 77]])
+def test_8_bits_are_those_of_torch(name: str, columns: list[int]) -> None:
+    weight, bias, few = torch.randn(200, 78), torch.randn(200), torch.tensor(columns, dtype=torch.int64)
+    layer = Int8Linear.of(weight, bias, few, name)
+    states = without_rounding(2, 3, 78)
+    states[..., few] = 1000 * torch.randn(2, 3, len(columns))  # far larger than all others: not quantised
+    states[..., 1] = 127 / 8
+    other = TorchMatrix8(layer.weight, layer.scale, layer.bias, layer.columns, layer.whole, name)
+    torch.testing.assert_close(layer(states), other(states), atol=1e-3, rtol=1e-5)
+
+
+@needs_8_bits
+def test_a_row_is_read_the_same_in_any_company() -> None:
+    layer = Int8Linear.of(torch.randn(96, 100), torch.randn(96))
+    states = torch.randn(40, 100) * torch.logspace(-3, 3, 40)[:, None]
+    together = layer(states)
+    for row in range(40):
+        assert torch.equal(layer(states[row]), together[row])
+
+
+@needs_8_bits
+def test_a_row_of_zeros_gives_the_bias() -> None:
+    layer = Int8Linear.of(torch.randn(70, 64), torch.randn(70))
+    assert torch.equal(layer(torch.zeros(64)), layer.bias)
+
+
+@needs_8_bits
+def test_reading_leaves_the_inputs_as_they_were() -> None:
+    layer = Int8Linear.of(torch.randn(70, 64), columns=torch.tensor([2, 60]))
+    states = torch.randn(5, 64)
+    before = states.clone()
+    layer(states)
+    assert torch.equal(states, before)
+
+
+def spelled_out(query: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool) -> Tensor:
+    """softmax(q k^T / sqrt(d)) v, one query after the other."""
+    batch, heads, queries, size = query.shape
+    count = keys.shape[2]
+    read = torch.zeros(batch, heads, queries, values.shape[3])
+    for b in range(batch):
+        for h in range(heads):
+            for i in range(queries):
+                seen = [
+                    j
+                    for j in range(count)
+                    if (allowed is None or allowed.expand(batch, heads, queries, count)[b, h, i, j])
+                    and (not causal or j <= count - queries + i)
+                ]
+                if seen:
+                    weights = (keys[b, h, seen] @ query[b, h, i] / math.sqrt(size)).softmax(0)
+                    read[b, h, i] = weights @ values[b, h, seen]
+    return read
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mask", [None, (2, 1, 1, 9), (1, 3, 4, 9), (2, 1, 4, 9)])
+def test_attention_is_the_equation(mask: tuple[int, ...] | None, causal: bool) -> None:
+    query = torch.randn(2, 4, 3, 3, 20).permute(3, 0, 2, 1, 4)[0]  # one of three that lie side by side
+    keys, values = torch.randn(2, 3, 30, 20)[:, :, :9], torch.randn(2, 3, 30, 12)[:, :, :9]  # the first of a room
+    allowed = None if mask is None else torch.rand(mask) > 0.6
+    if allowed is not None:
+        allowed[-1, -1, -1] = False  # a query that may attend to nothing
+    found = kernels.attend(query, keys, values, allowed, causal, 1 / math.sqrt(20))
+    torch.testing.assert_close(found, spelled_out(query, keys, values, allowed, causal))
+
+
+def test_attention_does_not_mind_large_scores() -> None:
+    query, keys, values = 100 * torch.randn(1, 1, 1, 16), 100 * torch.randn(1, 1, 50, 16), torch.randn(1, 1, 50, 16)
+    found = kernels.attend(query, keys, values, None, False, 1.0)
+    torch.testing.assert_close(found, F.scaled_dot_product_attention(query, keys, values, scale=1.0))
+
+
+def test_models_ask_the_kernel_a_few_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    attend = kernels.attend
+
+    def watched(query: Tensor, *others: object) -> Tensor:
+        asked.append(query.shape[2])
+        return attend(query, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kernels, "attend", watched)
+    for queries in (1, kernels.MOST_QUERIES, kernels.MOST_QUERIES + 1):
+        query, keys = torch.randn(2, 2, queries, 8), torch.randn(2, 2, 12, 8)
+        found = dot_product.attend(query, keys, keys).context
+        torch.testing.assert_close(found, F.scaled_dot_product_attention(query, keys, keys))
+    assert asked == [1, kernels.MOST_QUERIES]
+
+
+def test_nothing_is_taken_that_wants_a_gradient_or_is_of_another_kind() -> None:
+    states = torch.randn(1, 8)
+    assert kernels.takes(states)
+    assert not kernels.takes(states.double())
+    assert not kernels.takes(states[:0])
+    assert not kernels.takes(states.to("meta"))
+    with torch.inference_mode(False):
+        assert not kernels.takes(torch.randn(1, 8))
