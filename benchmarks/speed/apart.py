@@ -26,7 +26,14 @@ class Apart:
         theirs.close()
 
     def __call__(self, *asked: Any) -> Any:
+        self.ask(*asked)
+        return self.answer()
+
+    def ask(self, *asked: Any) -> None:
+        """Begin; several may work at once."""
         self.pipe.send(asked)
+
+    def answer(self) -> Any:
         answer, wrong = self.pipe.recv()
         if wrong:
             raise SystemExit(f"a side failed: nothing is measured\n{wrong}")

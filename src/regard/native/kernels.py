@@ -12,7 +12,7 @@ from torch import Tensor
 from regard.native.compiled import LONGS, library
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of kernels.c
-MOST_ROWS = 2  # of a product in whole numbers: with more, kernels made for many are faster
+MOST_ROWS = 2  # of a product that is not in 8 bits: with more, kernels made for many are faster
 MOST_QUERIES = 8  # that ask one memory
 
 

@@ -17,6 +17,7 @@ from regard.decoding.generate import evaluating, generate, padded
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import UsageError
+from regard.layers.packed import packed
 from regard.tasks.continuation import Continuation, Listener, cut
 from regard.tasks.language_model import Finished, context_of, rows_nll, safe_exp, text_nll
 from regard.tasks.verbs import DECODING, TOKENIZER, Verbs, as_json
@@ -206,7 +207,7 @@ class LanguageModel(Verbs):
         tokens = [self.encode(text) for text in texts]
         log_probability = [0.0] * len(texts)
         pad, end = self.tokenizer.pad, self.tokenizer.end
-        with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), packed(self.model), torch.inference_mode():
             for items in in_order_of_length([len(known) for known in tokens], SCORED_TOGETHER):
                 said = padded([tokens[item] for item in items], pad).to(self.device)
                 told = padded([[end, *tokens[item]][: len(tokens[item])] for item in items], pad).to(self.device)
@@ -229,7 +230,7 @@ class LanguageModel(Verbs):
         A model with a limited context reads the split in windows that move on by `stride` tokens, half a window unless
         given: the smaller, the more each token knows, and the longer it takes.
         """
-        with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), packed(self.model), torch.inference_mode():
             nll = text_nll(self.model, stream, self.tokenizer.pad, stride=stride, finished=finished)
         return TextEvaluation(nll, stream.words, len(stream), stream.report["unknown"])
 

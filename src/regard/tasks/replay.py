@@ -17,6 +17,7 @@ from regard.data.batching import in_order_of_length
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating
 from regard.errors import UsageError
+from regard.layers.packed import packed
 from regard.tasks.batches import make_batch
 from regard.views.maps import AttentionMap
 
@@ -41,16 +42,17 @@ def replay(
     results: list[dict[str, NDArray[np.float32]]] = [{} for _ in sources]
     device = next(model.parameters()).device
     lengths = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
-    for items in in_order_of_length(lengths, REPLAY_TOKENS):
-        batch = make_batch([sources[i] for i in items], [targets[i] for i in items], tokenizer).to(device)
-        with evaluating(model), torch.inference_mode(), record_own(model, layers=layers, heads=heads) as tape:
-            model.decode(batch.source, batch.told)
-        for name, weights in tape.items():
-            kind = model.attention_kind(name)
-            for row, item in enumerate(items):
-                queries = len(sources[item]) + 1 if kind == "encoder" else len(targets[item]) + 1
-                keys = len(targets[item]) + 1 if kind == "decoder" else len(sources[item]) + 1
-                results[item][name] = weights[row, :, :queries, :keys].cpu().numpy()
+    with evaluating(model), packed(model), torch.inference_mode():
+        for items in in_order_of_length(lengths, REPLAY_TOKENS):
+            batch = make_batch([sources[i] for i in items], [targets[i] for i in items], tokenizer).to(device)
+            with record_own(model, layers=layers, heads=heads) as tape:
+                model.decode(batch.source, batch.told)
+            for name, weights in tape.items():
+                kind = model.attention_kind(name)
+                for row, item in enumerate(items):
+                    queries = len(sources[item]) + 1 if kind == "encoder" else len(targets[item]) + 1
+                    keys = len(targets[item]) + 1 if kind == "decoder" else len(sources[item]) + 1
+                    results[item][name] = weights[row, :, :queries, :keys].cpu().numpy()
     return results
 
 
