@@ -1,7 +1,8 @@
-"""Whether several processes translate faster than one with several threads: 500 sentences of Multi30k, Transformer-base.
+"""Whether several processes translate faster than one with several threads: Transformer-base, 500 sentences.
 
-One side is a process with all threads, as `regard translate` runs; the other as many processes with a thread each, every
-one with its own copy of the model and every n-th sentence in order of length. Both are warm, and must say the same.
+One side is a process with all threads, as `regard translate` runs; the other as many processes with a thread each,
+every one with its own copy of the model and every n-th sentence in order of length. Both are warm, and must say the
+same.
 """
 
 import argparse
