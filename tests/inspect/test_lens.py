@@ -27,7 +27,7 @@ def layers_of(model: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@torch.no_grad()
+@torch.inference_mode()
 def test_each_layer_says_what_a_model_that_stops_there_would(name: str) -> None:
     build, inputs = MODELS[name]
     model = build()
@@ -52,7 +52,7 @@ def test_each_layer_says_what_a_model_that_stops_there_would(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@torch.no_grad()
+@torch.inference_mode()
 def test_the_last_layer_is_the_model_itself_to_the_last_bit(name: str) -> None:
     build, inputs = MODELS[name]
     model = build()
@@ -63,7 +63,7 @@ def test_the_last_layer_is_the_model_itself_to_the_last_bit(name: str) -> None:
     assert not found.divergence[-1].any()
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def test_layer_zero_is_the_embedding_read_at_once() -> None:
     model, read = a_gpt2(), tokens(1, 4)
     found = inspect.logit_lens(model, read, top=1)
@@ -80,7 +80,7 @@ def test_places_are_chosen_and_written() -> None:
     assert inspect.logit_lens(model, read, places=-1).places.tolist() == [5]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def test_a_captioner_of_blocks_has_a_lens_too() -> None:
     torch.manual_seed(0)
     model = CaptionTransformer(Config(vocabulary=11, image_size=32, size=8, hidden_size=12, heads=2, layers=2)).eval()

@@ -153,11 +153,11 @@ def fused(
 def _is_short_question(query: Tensor, keys: Tensor, values: Tensor) -> bool:
     """A few queries of a memory, as every step of decoding has them: torch's kernel takes twice as long for these."""
     return (
-        query.dim() == 4
+        kernels.takes(query)
+        and query.dim() == 4
         and query.shape[2] <= kernels.MOST_QUERIES
         and query.shape[:2] == keys.shape[:2] == values.shape[:2]
         and query.stride(3) == keys.stride(3) == values.stride(3) == 1
-        and kernels.takes(query)
     )
 
 
