@@ -218,8 +218,8 @@ void linear8(float *y, const float *x, long rows, const int8_t *packed, const fl
 #endif
 
 /* softmax(q k^T scale) v for every batch, head and query, read where keys and values lie. `allowed` may be NULL; if
-   `causal`, queries are the last of the keys and see no later one; one that may attend to nothing reads zeros. The output is [batch, queries, heads, value_size]; there
-   is `room` for a row of weights per thread. */
+   `causal`, queries are the last of the keys and see no later one; one that may attend to nothing reads zeros. The
+   output is [batch, queries, heads, value_size]; there is `room` for a row of weights per thread. */
 void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *allowed,
             long batch, long heads, long queries, long count, long size, long value_size, const long *query_strides,
             const long *key_strides, const long *value_strides, const long *allowed_strides, int causal,
