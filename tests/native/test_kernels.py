@@ -132,11 +132,14 @@ def spelled_out(query: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | N
     return read
 
 
+@pytest.mark.parametrize("side_by_side", [False, True], ids=["head after head", "heads side by side"])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("mask", [None, (2, 1, 1, 9), (1, 3, 4, 9), (2, 1, 4, 9)])
-def test_attention_is_the_equation(mask: tuple[int, ...] | None, causal: bool) -> None:
+def test_attention_is_the_equation(mask: tuple[int, ...] | None, causal: bool, side_by_side: bool) -> None:
     query = torch.randn(2, 4, 3, 3, 20).permute(3, 0, 2, 1, 4)[0]  # one of three that lie side by side
-    keys, values = torch.randn(2, 3, 30, 20)[:, :, :9], torch.randn(2, 3, 30, 12)[:, :, :9]  # the first of a room
+    shapes = [(2, 30, 3, 20), (2, 30, 3, 12)] if side_by_side else [(2, 3, 30, 20), (2, 3, 30, 12)]
+    keys, values = (torch.randn(shape).movedim(1, 2) if side_by_side else torch.randn(shape) for shape in shapes)
+    keys, values = keys[:, :, :9], values[:, :, :9]  # the first of a room
     allowed = None if mask is None else torch.rand(mask) > 0.6
     if allowed is not None:
         allowed[-1, -1, -1] = False  # a query that may attend to nothing

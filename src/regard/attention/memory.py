@@ -88,10 +88,14 @@ class Room:
         return room
 
     def _moved(self, length: int, wanted: int) -> "Room":
-        """A copy of the first `length` keys with space for twice what is `wanted`, so that moves become rare."""
+        """A copy of the first `length` keys with space for twice what is `wanted`, so that moves become rare.
+
+        Keys of all heads lie side by side, as a projection writes them: a step is one stretch of memory.
+        """
         larger = []
         for part, known in zip(self.parts, self.first(length), strict=True):
-            space = part.new_empty(*part.shape[:-2], 2 * wanted, part.shape[-1])
+            batch, *heads, _, width = part.shape
+            space = part.new_empty(batch, 2 * wanted, *heads, width).movedim(1, -2)
             space[..., :length, :] = known
             larger.append(space)
         room = Room(Memory(larger[0], larger[1]))

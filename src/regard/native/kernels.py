@@ -98,7 +98,7 @@ def attend(
     batch, heads, queries, size = query.shape
     count, value_size = values.shape[-2:]
     read = query.new_empty(batch, queries, heads, value_size)
-    room = query.new_empty(_call("threads")(), count)
+    room = query.new_empty(_call("threads")(), heads + 1, count)
     if allowed is not None:
         allowed = allowed.expand(batch, heads, queries, count)
     _call("attend")(
