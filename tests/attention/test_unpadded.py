@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention import MultiHeadAttention
-from regard.attention.unpadded import on_real_tokens
+from regard.attention.unpadded import on_real_tokens, while_reading
 from regard.layers.blocks import BlockSizes, EncoderBlock
 
 
@@ -43,12 +43,28 @@ def test_with_hardly_any_padding_all_is_done_at_once() -> None:
     assert layer.rows == mask.numel()
 
 
-def test_gradients_are_of_the_whole_batch() -> None:
-    layer, states = Watched(5, 6), torch.randn(4, 7, 5, requires_grad=True)
-    on_real_tokens(layer, states, some_padding()).sum().backward()
-    assert layer.rows == 28
-    assert states.grad is not None
-    assert states.grad.all()
+def test_gradients_are_those_of_the_real_tokens() -> None:
+    layer, mask = Watched(5, 6), some_padding()
+    states = torch.randn(4, 7, 5, requires_grad=True)
+    wanted = torch.autograd.grad(layer(states)[mask].square().sum(), [states, *layer.parameters()])
+    found = torch.autograd.grad(on_real_tokens(layer, states, mask)[mask].square().sum(), [states, *layer.parameters()])
+    assert layer.rows == mask.sum()
+    for ours, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_blocks_leave_padding_out_only_while_reading() -> None:
+    mask = some_padding()
+    assert while_reading(mask) is None
+    with torch.inference_mode():
+        assert while_reading(mask) is mask
+
+
+def test_graphs_have_the_shapes_of_the_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, states, mask = Watched(5, 6), torch.randn(4, 7, 5), some_padding()
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    on_real_tokens(layer, states, mask)
+    assert layer.rows == mask.numel()
 
 
 def test_a_batch_of_nothing_but_padding_gives_zeros() -> None:

@@ -19,6 +19,7 @@ from regard.attention.alignments import (
 )
 from regard.attention.memory import Attended, Memory
 from regard.attention.scores import SCORES, Location, Score
+from regard.attention.unpadded import on_real_tokens
 from regard.errors import UsageError
 
 Index = slice | Tensor | None
@@ -43,7 +44,9 @@ class Attention(nn.Module):
         values: Float[Tensor, "*batch keys value_size"] | None = None,
     ) -> Memory:
         """What may be looked at. The states are their own values unless others are given."""
-        return Memory(self.score.prepare_keys(states), states if values is None else values, mask)
+        changes_keys = type(self.score).prepare_keys is not Score.prepare_keys
+        keys = on_real_tokens(self.score.prepare_keys, states, mask) if changes_keys else states
+        return Memory(keys, states if values is None else values, mask)
 
     def forward(
         self,

@@ -146,6 +146,8 @@ def fused(
         return F.scaled_dot_product_attention(query, keys, values, scale=scale)
     # Kernels differ in what a fully masked row gives (zeros, a mean, NaN), so no kernel ever sees one.
     has_any = allowed.any(-1, keepdim=True)
+    if kernels.takes(query) and bool(has_any.all()):  # the usual case, worth the question where nobody waits for it
+        return F.scaled_dot_product_attention(query, keys, values, attn_mask=allowed, scale=scale)
     context = F.scaled_dot_product_attention(query, keys, values, attn_mask=allowed | ~has_any, scale=scale)
     return context.masked_fill(~has_any, 0.0)
 

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from regard.attention import dot_product, masks
 from regard.attention.memory import Attended, Memory
-from regard.attention.unpadded import on_real_tokens
+from regard.attention.unpadded import on_real_tokens, while_reading
 from regard.errors import RegardError
 
 States = Float[Tensor, "batch length state_size"]
@@ -137,7 +137,8 @@ class MultiHeadAttention(nn.Module):
         """The rows `start:stop` of the shared projection, cut into heads; nothing is wanted of what `mask` hides."""
         whole = stop - start == 3 * self.size
         joint = self.query_key_value
-        projected = on_real_tokens(joint if whole else partial(joint.rows, start=start, stop=stop), states, mask)
+        product = joint if whole else partial(joint.rows, start=start, stop=stop)
+        projected = on_real_tokens(product, states, while_reading(mask))
         # [batch, length, parts, heads, head_size]: one view for all parts, of which a step makes so many
         apart = projected.view(*projected.shape[:-1], (stop - start) // self.size, self.heads, self.size // self.heads)
         return list(apart.permute(2, 0, 3, 1, 4).unbind(0))

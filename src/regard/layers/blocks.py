@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import Memory, MultiHeadAttention
-from regard.attention.unpadded import on_real_tokens
+from regard.attention.unpadded import on_real_tokens, while_reading
 from regard.errors import UsageError
 from regard.layers.dropout import Dropout
+from regard.native import kernels
 
 States = Float[Tensor, "batch length size"]
 
@@ -82,7 +83,10 @@ class Residual(nn.Module):
     def forward(self, states: States, sublayer: Callable[[States], States]) -> States:
         if self.pre_norm:
             return states + self.dropout(sublayer(self.norm(states)))
-        return self.norm(states + self.dropout(sublayer(states)))
+        added = self.dropout(sublayer(states))
+        if kernels.takes(states) and not self.norm._forward_hooks:
+            return kernels.add_norm(states, added, self.norm.weight, self.norm.bias, self.norm.eps)
+        return self.norm(states + added)
 
 
 class SelfAttentionBlock(nn.Module):
@@ -101,7 +105,9 @@ class EncoderBlock(SelfAttentionBlock):
 
     def forward(self, states: States, mask: Bool[Tensor, "batch length"] | None) -> States:
         states = self.around_self_attention(states, lambda x: self.self_attention(x, mask=mask).context)
-        return on_real_tokens(lambda real: self.around_feed_forward(real, self.feed_forward), states, mask)
+        return on_real_tokens(
+            lambda real: self.around_feed_forward(real, self.feed_forward), states, while_reading(mask)
+        )
 
 
 class CausalBlock(SelfAttentionBlock):

@@ -37,7 +37,7 @@ def read_rows(
     """The states of the real tokens, zero at padding, and the last state of each layer and direction, as torch has
     them; `first` are the states to begin with. Rows without a real token have zeros for both."""
     rows, ways = Rows(mask), 1 + rnn.bidirectional
-    tokens = inputs.flatten(0, 1)[rows.places]
+    tokens = inputs.flatten(0, 1).index_select(0, rows.places)
     if first is None:
         first = inputs.new_zeros(rnn.num_layers * ways, len(mask), rnn.hidden_size)
     starts = first[:, rows.real].split(ways)
@@ -47,7 +47,7 @@ def read_rows(
             tokens = F.dropout(tokens, rnn.dropout, rnn.training)
         forward, *backward = both = _layer(rnn, layer, tokens, starts[layer], rows)
         last.append(both.new_zeros(len(both), len(mask), both.shape[-1]).index_copy(1, rows.real, both[:, rows.ends]))
-        tokens = torch.cat([forward, *(way[rows.flip] for way in backward)], dim=-1)
+        tokens = torch.cat([forward, *(way.index_select(0, rows.flip) for way in backward)], dim=-1)
     states = tokens.new_zeros(mask.numel(), tokens.shape[-1]).index_copy(0, rows.places, tokens)
     return states.unflatten(0, mask.shape), torch.cat(last)
 
@@ -82,7 +82,7 @@ def _layer(
 ) -> States:
     """One layer in all its directions, each in its own order of reading."""
     endings = [f"l{layer}", f"l{layer}_reverse"][: 1 + rnn.bidirectional]
-    orders = [inputs, inputs[rows.flip]][: 1 + rnn.bidirectional]
+    orders = [inputs, inputs.index_select(0, rows.flip)][: 1 + rnn.bidirectional]
 
     def weights(kind: str) -> list[Tensor]:
         return [getattr(rnn, f"{kind}_{ending}") for ending in endings]

@@ -14,10 +14,11 @@ are in the order of the sentence either way.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from regard.attention import Memory, masks, named_attention
+from regard.attention.unpadded import on_real_tokens
 from regard.layers.dropout import Dropout
 from regard.layers.recurrent import (
     Bridge,
@@ -124,7 +125,7 @@ class Luong(SaysWords):
             said = self._decode_feeding(words, state)
         else:
             hidden, _ = self.decoder(words, state.hidden, mask)
-            said = self._look(hidden, state.memory)
+            said = self._look(hidden, state.memory, mask=mask)
         return arrange(said, back)
 
     def _decode_feeding(self, words: Inputs, state: State) -> States:
@@ -140,10 +141,16 @@ class Luong(SaysWords):
         said = self._look(hidden.top.unsqueeze(1), state.memory, state.place.unsqueeze(1)).squeeze(1)
         return State(state.memory, hidden, said, state.place + 1)
 
-    def _look(self, hidden: States, memory: Memory, places: Int[Tensor, "batch length"] | None = None) -> States:
-        """h~ = tanh(W_c [c; h])"""
-        context = self.attention(hidden, memory, places).context
-        return self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], dim=-1))))
+    def _look(
+        self,
+        hidden: States,
+        memory: Memory,
+        places: Int[Tensor, "batch length"] | None = None,
+        mask: Bool[Tensor, "batch length"] | None = None,
+    ) -> States:
+        """h~ = tanh(W_c [c; h]); nothing is wanted of what `mask` hides."""
+        both = torch.cat([self.attention(hidden, memory, places).context, hidden], dim=-1)
+        return self.dropout(on_real_tokens(lambda real: torch.tanh(self.combine(real)), both, mask))
 
     def start(self, source: Source) -> State:
         """Read the source once; its projected keys serve every step."""

@@ -28,6 +28,7 @@ POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 LONGS = LONG * 4  # the strides of a tensor
 FUNCTIONS = {
     "linear": [POINTER, POINTER, LONG, *[POINTER] * 2, ctypes.c_int, *[LONG] * 2],
+    "add_norm": [*[POINTER] * 3, *[LONG] * 2, *[POINTER] * 2, ctypes.c_float],
     "packed8_size": [LONG] * 2,
     "pack8": [*[POINTER] * 2, *[LONG] * 2],
     "linear8": [POINTER, POINTER, LONG, *[POINTER] * 6, LONG, ctypes.c_int, *[LONG] * 2, *[POINTER] * 2],

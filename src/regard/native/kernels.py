@@ -49,6 +49,23 @@ def linear(
     return found
 
 
+def add_norm(
+    states: Float[Tensor, "*batch size"],
+    added: Float[Tensor, "*batch size"],
+    weight: Float[Tensor, "size"],
+    bias: Float[Tensor, "size"],
+    epsilon: float,
+) -> Float[Tensor, "*batch size"]:
+    """LayerNorm(x + z)."""
+    states, added = states.contiguous(), added.contiguous()
+    found = torch.empty_like(states)
+    _call("add_norm")(
+        *(found.data_ptr(), states.data_ptr(), added.data_ptr(), states.numel() // len(weight), len(weight)),
+        *(weight.data_ptr(), bias.data_ptr(), epsilon),
+    )
+    return found
+
+
 class Matrix8:
     """f(W x + b) with a matrix in 8 bits (regard.layers.int8), kept in the order in which the kernel reads it."""
 

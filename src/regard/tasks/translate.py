@@ -128,7 +128,8 @@ def sequence_loss(model: Any, batch: Batch, pad: int, smoothing: float = 0.0) ->
     real = real_tokens(batch.said, pad)
     with watch_draws(model) as draws:
         states = model.decode(batch.source, batch.told)
-    total, nll = linear_cross_entropy(*_compared(model, states[real]), batch.said[real], smoothing)
+    said = states.flatten(0, 1).index_select(0, real.flatten().nonzero().squeeze(1))
+    total, nll = linear_cross_entropy(*_compared(model, said), batch.said[real], smoothing)
     if draws is not None and model.training:
         total = total + draws.loss(_rewards(model, nll, real), real)
     return Loss(total, nll.sum(dtype=torch.float64 if nll.device.type != "mps" else None), int(real.sum()))
