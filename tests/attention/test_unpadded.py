@@ -29,7 +29,7 @@ class Watched(nn.Linear):
 def test_padding_is_left_out_while_a_model_only_reads() -> None:
     layer, states, mask = Watched(5, 6), torch.randn(4, 7, 5), some_padding()
     with torch.inference_mode():
-        found = on_real_tokens(layer, states, mask)
+        found = on_real_tokens(layer, mask, states)
     assert layer.rows == mask.sum()
     torch.testing.assert_close(found[mask], layer(states)[mask])
     assert not found[~mask].any()
@@ -39,7 +39,7 @@ def test_with_hardly_any_padding_all_is_done_at_once() -> None:
     layer, mask = Watched(5, 6), torch.ones(4, 10, dtype=torch.bool)
     mask[3, 9] = False
     with torch.inference_mode():
-        on_real_tokens(layer, torch.randn(4, 10, 5), mask)
+        on_real_tokens(layer, mask, torch.randn(4, 10, 5))
     assert layer.rows == mask.numel()
 
 
@@ -47,7 +47,7 @@ def test_gradients_are_those_of_the_real_tokens() -> None:
     layer, mask = Watched(5, 6), some_padding()
     states = torch.randn(4, 7, 5, requires_grad=True)
     wanted = torch.autograd.grad(layer(states)[mask].square().sum(), [states, *layer.parameters()])
-    found = torch.autograd.grad(on_real_tokens(layer, states, mask)[mask].square().sum(), [states, *layer.parameters()])
+    found = torch.autograd.grad(on_real_tokens(layer, mask, states)[mask].square().sum(), [states, *layer.parameters()])
     assert layer.rows == mask.sum()
     for ours, theirs in zip(found, wanted, strict=True):
         torch.testing.assert_close(ours, theirs)
@@ -63,13 +63,13 @@ def test_blocks_leave_padding_out_only_while_reading() -> None:
 def test_graphs_have_the_shapes_of_the_whole_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, states, mask = Watched(5, 6), torch.randn(4, 7, 5), some_padding()
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
-    on_real_tokens(layer, states, mask)
+    on_real_tokens(layer, mask, states)
     assert layer.rows == mask.numel()
 
 
 def test_a_batch_of_nothing_but_padding_gives_zeros() -> None:
     with torch.inference_mode():
-        found = on_real_tokens(nn.Linear(5, 6), torch.randn(2, 3, 5), torch.zeros(2, 3, dtype=torch.bool))
+        found = on_real_tokens(nn.Linear(5, 6), torch.zeros(2, 3, dtype=torch.bool), torch.randn(2, 3, 5))
     assert found.shape == (2, 3, 6)
     assert not found.any()
 

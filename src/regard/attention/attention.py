@@ -45,7 +45,7 @@ class Attention(nn.Module):
     ) -> Memory:
         """What may be looked at. The states are their own values unless others are given."""
         changes_keys = type(self.score).prepare_keys is not Score.prepare_keys
-        keys = on_real_tokens(self.score.prepare_keys, states, mask) if changes_keys else states
+        keys = on_real_tokens(self.score.prepare_keys, mask, states) if changes_keys else states
         return Memory(keys, states if values is None else values, mask)
 
     def forward(

@@ -138,7 +138,7 @@ class MultiHeadAttention(nn.Module):
         whole = stop - start == 3 * self.size
         joint = self.query_key_value
         product = joint if whole else partial(joint.rows, start=start, stop=stop)
-        projected = on_real_tokens(product, states, while_reading(mask))
+        projected = on_real_tokens(product, while_reading(mask), states)
         # [batch, length, parts, heads, head_size]: one view for all parts, of which a step makes so many
         apart = projected.view(*projected.shape[:-1], (stop - start) // self.size, self.heads, self.size // self.heads)
         return list(apart.permute(2, 0, 3, 1, 4).unbind(0))

@@ -7,25 +7,25 @@ are laid one behind the other, and their results put back to where they were, ze
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 WORTHWHILE = 0.95  # part of the places that are real; above it, laying them together costs what it saves
 
-States = Float[Tensor, "*batch length size"]
+States = Shaped[Tensor, "*batch length _"]
+Outputs = Float[Tensor, "*batch length outputs"]
 Mask = Bool[Tensor, "*batch length"] | None
 
 
-def on_real_tokens(
-    function: Callable[[States], Float[Tensor, "*batch length outputs"]], states: States, mask: Mask
-) -> Float[Tensor, "*batch length outputs"]:
+def on_real_tokens(function: Callable[..., Outputs], mask: Mask, *given: States) -> Outputs:
     """What `function`, which takes each token by itself, makes of the real ones; padding may get zeros instead."""
-    if mask is None or mask.shape != states.shape[:-1] or not _can_be_counted(states):
-        return function(states)
+    if mask is None or any(mask.shape != each.shape[:-1] or not _can_be_counted(each) for each in given):
+        return function(*given)
     places = mask.flatten().nonzero().squeeze(1)
     if len(places) > WORTHWHILE * mask.numel():
-        return function(states)
-    rows = function(states.flatten(0, -2).index_select(0, places).unsqueeze(0)).squeeze(0)
+        return function(*given)
+    real = (each.flatten(0, -2).index_select(0, places).unsqueeze(0) for each in given)
+    rows = function(*real).squeeze(0)
     return rows.new_zeros(mask.numel(), rows.shape[1]).index_copy_(0, places, rows).unflatten(0, mask.shape)
 
 

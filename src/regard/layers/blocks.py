@@ -106,7 +106,7 @@ class EncoderBlock(SelfAttentionBlock):
     def forward(self, states: States, mask: Bool[Tensor, "batch length"] | None) -> States:
         states = self.around_self_attention(states, lambda x: self.self_attention(x, mask=mask).context)
         return on_real_tokens(
-            lambda real: self.around_feed_forward(real, self.feed_forward), states, while_reading(mask)
+            lambda real: self.around_feed_forward(real, self.feed_forward), while_reading(mask), states
         )
 
 

@@ -1,9 +1,10 @@
 """Words in and words out: one embedding for source and target, and the matrix that predicts the next word."""
 
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.unpadded import on_real_tokens
 from regard.errors import UsageError
 from regard.layers.dropout import Dropout
 
@@ -23,7 +24,15 @@ class Words(nn.Module):
         self.output = None if tied else nn.Linear(output_size, vocabulary, bias=False)
         self.dropout = Dropout(dropout)
 
-    def forward(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch size"]:
+    def forward(
+        self, tokens: Int[Tensor, "*batch"], mask: Bool[Tensor, "*batch"] | None = None
+    ) -> Float[Tensor, "*batch size"]:
+        """Nothing is wanted of what `mask` hides."""
+        if mask is None:
+            return self._embedded(tokens)
+        return on_real_tokens(lambda real: self._embedded(real.squeeze(-1)), mask, tokens.unsqueeze(-1))
+
+    def _embedded(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch size"]:
         return self.dropout(self.embedding(tokens))
 
     @property

@@ -119,7 +119,8 @@ class Luong(SaysWords):
 
     def decode(self, source: Source, target: Tokens) -> States:
         """Teacher-forced h~ of every step."""
-        words, mask, back = to_front(self.words(target), masks.real_tokens(target, self.config.pad))
+        known = masks.real_tokens(target, self.config.pad)
+        words, mask, back = to_front(self.words(target, known), known)
         state = self.start(source)
         if self.config.feeding:
             said = self._decode_feeding(words, state)
@@ -149,14 +150,17 @@ class Luong(SaysWords):
         mask: Bool[Tensor, "batch length"] | None = None,
     ) -> States:
         """h~ = tanh(W_c [c; h]); nothing is wanted of what `mask` hides."""
-        both = torch.cat([self.attention(hidden, memory, places).context, hidden], dim=-1)
-        return self.dropout(on_real_tokens(lambda real: torch.tanh(self.combine(real)), both, mask))
+        context = self.attention(hidden, memory, places).context
+        return on_real_tokens(self._say, mask, context, hidden)
+
+    def _say(self, context: Float[Tensor, "batch length read_size"], hidden: States) -> States:
+        return self.dropout(torch.tanh(self.combine(torch.cat([context, hidden], dim=-1))))
 
     def start(self, source: Source) -> State:
         """Read the source once; its projected keys serve every step."""
         mask = masks.real_tokens(source, self.config.pad)
-        states, last = self.encoder(self.words(source), mask)
-        memory = self.attention.remember(self.dropout(states), mask)
+        states, last = self.encoder(self.words(source, mask), mask)
+        memory = self.attention.remember(on_real_tokens(self.dropout, mask, states), mask)
         hidden = self.bridge(last)
         return State(memory, hidden, torch.zeros_like(hidden.top), source.new_zeros(len(source)))
 
