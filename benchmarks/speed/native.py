@@ -1,8 +1,9 @@
 """What our own kernels are worth: a step of decoding, piece by piece, beside what torch offers for the same.
 
 Products of one and two rows with the matrices of GPT-2 124M (all of them, so that none stays in the caches), products
-of 8 bits for 1 to 1,250 rows beside FBGEMM, and attention of one query or five beams. All must agree before anything
-is measured; `reading` only adds up the numbers of the same matrices, which is as fast as memory gives them.
+of 8 bits for 1 to 1,250 rows beside FBGEMM, attention of one query or five beams, and LayerNorms of sums. All must
+agree before anything is measured; `reading` only adds up the numbers of the same matrices, which is as fast as memory
+gives them.
 """
 
 import argparse
@@ -23,6 +24,7 @@ LAYERS = 12
 SHAPES = [(2304, 768), (768, 768), (3072, 768), (768, 3072)] * LAYERS + [(50257, 768)]
 ROWS, ROWS_OF_8_BITS = (1, 2), (1, 8, 32, 128, 1250)
 ATTENTION = ((1, 12, 1, 96), (8, 12, 1, 96), (32, 12, 1, 96), (250, 8, 1, 16), (50, 8, 5, 60))
+NORM_ROWS, NORM_SIZE = (8, 32, 170, 1024), 512
 AGREE = 1e-3
 
 
@@ -35,7 +37,7 @@ def measure(options: list[str]) -> dict[str, Any]:
         raise SystemExit("there are no kernels here (no C compiler?): nothing is measured")
     keep_freed_memory()
     torch.manual_seed(0)
-    cases = {**products(), **products_of_8_bits(), **attention()}
+    cases = {**products(), **products_of_8_bits(), **attention(), **norms()}
     found = {}
     for name, sides in cases.items():
         print(name, flush=True)
@@ -96,7 +98,8 @@ def attention() -> dict[str, dict[str, Work]]:
     found = {}
     for batch, heads, queries, count in ATTENTION:
         query = torch.randn(batch, heads, queries, 64)
-        memories = [torch.randn(2, batch, heads, 2 * count, 64)[..., :count, :].unbind(0) for _ in range(LAYERS)]
+        rooms = [torch.randn(2, batch, 2 * count, heads, 64).transpose(2, 3) for _ in range(LAYERS)]
+        memories = [room[..., :count, :].unbind(0) for room in rooms]
         mask = torch.rand(batch, 1, queries, count) > 0.3 if queries > 1 else None
 
         def ours(query: Tensor = query, memories: Any = memories, mask: Any = mask) -> list[Tensor]:
@@ -110,4 +113,21 @@ def attention() -> dict[str, dict[str, Work]]:
 
         agree("attention", ours()[0], theirs()[0])
         found[f"attention, batch {batch}, {heads} heads, {queries} of {count}"] = {"regard": ours, "torch": theirs}
+    return found
+
+
+def norms() -> dict[str, dict[str, Work]]:
+    norm = torch.nn.LayerNorm(NORM_SIZE)
+    found = {}
+    for rows in NORM_ROWS:
+        pairs = [torch.randn(2, rows, NORM_SIZE).unbind(0) for _ in range(LAYERS)]
+
+        def ours(pairs: Any = pairs) -> list[Tensor]:
+            return [kernels.add_norm(one, other, norm.weight, norm.bias, norm.eps) for one, other in pairs]
+
+        def theirs(pairs: Any = pairs) -> list[Tensor]:
+            return [norm(one + other) for one, other in pairs]
+
+        agree("norms", ours()[0], theirs()[0])
+        found[f"LayerNorm(x + z), {rows} rows"] = {"regard": ours, "torch": theirs}
     return found

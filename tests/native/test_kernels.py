@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import dot_product
-from regard.layers.blocks import ACTIVATIONS
+from regard.layers.blocks import ACTIVATIONS, BlockSizes, Residual
 from regard.layers.int8 import Int8Linear, TorchMatrix8
 from regard.native import kernels
 from regard.native.compiled import library
@@ -151,6 +151,30 @@ def test_attention_does_not_mind_large_scores() -> None:
     query, keys, values = 100 * torch.randn(1, 1, 1, 16), 100 * torch.randn(1, 1, 50, 16), torch.randn(1, 1, 50, 16)
     found = kernels.attend(query, keys, values, None, False, 1.0)
     torch.testing.assert_close(found, F.scaled_dot_product_attention(query, keys, values, scale=1.0))
+
+
+@pytest.mark.parametrize("shape", [(1, 512), (7, 3, 40), (2, 33)])
+def test_the_norm_of_a_sum_is_the_equation(shape: tuple[int, ...]) -> None:
+    states, added = torch.randn(shape), 3 + torch.randn(shape)
+    weight, bias = torch.randn(2, shape[-1])
+    both = states.double() + added.double()
+    centred = both - both.mean(-1, keepdim=True)
+    wanted = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias
+    torch.testing.assert_close(kernels.add_norm(states, added, weight, bias, 1e-5), wanted.float())
+
+
+def test_blocks_use_the_norm_of_a_sum_unless_somebody_watches_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
+    around, states, watched = Residual(BlockSizes(8, 16, 2, 0.0, pre_norm=False)), torch.randn(2, 3, 8), []
+    wanted = around.norm(states + states.sin())
+    asked: list[int] = []
+    add_norm = kernels.add_norm
+    monkeypatch.setattr(kernels, "add_norm", lambda *given: asked.append(1) or add_norm(*given))
+    torch.testing.assert_close(around(states, torch.sin), wanted)
+    assert asked == [1]
+    around.norm.register_forward_hook(lambda *seen: watched.append(seen))
+    torch.testing.assert_close(around(states, torch.sin), wanted)
+    assert asked == [1]
+    assert len(watched) == 1
 
 
 def test_models_ask_the_kernel_a_few_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ class Residual(nn.Module):
         if self.pre_norm:
             return states + self.dropout(sublayer(self.norm(states)))
         added = self.dropout(sublayer(states))
-        if kernels.takes(states) and not self.norm._forward_hooks:
+        if kernels.takes(states) and not self.norm._forward_hooks:  # whoever watches the norm has it called
             return kernels.add_norm(states, added, self.norm.weight, self.norm.bias, self.norm.eps)
         return self.norm(states + added)
 
