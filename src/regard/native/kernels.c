@@ -1,4 +1,4 @@
-/* What generating text word by word is made of: products and attention with a few rows, and products of 8 bits.
+/* What generating text word by word is made of: products and attention with a few rows, norms, products of 8 bits.
 
    Libraries of matrix products are made for many rows. With one row, every weight is read from memory and used once, so
    a product takes as long as reading takes, if nothing stands in its way: these loops read each matrix from its
