@@ -59,7 +59,7 @@ def one_case(rows: Rows, beams: int, together: Apart, workers: list[Apart], roun
         for number, part in enumerate(side_by_side())
         for one, other in zip(part, together(rows, beams)[number :: len(workers)], strict=True)
     )
-    if same < 0.95 * len(rows):  # near ties of random weights may fall either way
+    if same < 0.9 * len(rows):  # near ties of random weights may fall either way, in 8 bits more often
         raise SystemExit(f"both say the same {same} of {len(rows)} times: nothing is measured")
     sides = {"processes": side_by_side, "threads": lambda: together(rows, beams)}
     return compare(sides, {("processes", "threads"): None}, rounds)
