@@ -1,9 +1,9 @@
 """What our own kernels are worth: a step of decoding, piece by piece, beside what torch offers for the same.
 
 Products of one and two rows with the matrices of GPT-2 124M (all of them, so that none stays in the caches), products
-of 8 bits for 1 to 1,250 rows beside FBGEMM, attention of one query or five beams, and LayerNorms of sums. All must
-agree before anything is measured; `reading` only adds up the numbers of the same matrices, which is as fast as memory
-gives them.
+of 8 bits for 1 to 1,250 rows beside FBGEMM, attention of one query, of five beams and of all tokens of a text (of which
+some may not be seen, or whose weights are kept as well), and LayerNorms of sums. All must agree before anything is
+measured; `reading` only adds up the numbers of the same matrices, which is as fast as memory gives them.
 """
 
 import argparse
@@ -24,6 +24,7 @@ LAYERS = 12
 SHAPES = [(2304, 768), (768, 768), (3072, 768), (768, 3072)] * LAYERS + [(50257, 768)]
 ROWS, ROWS_OF_8_BITS = (1, 2), (1, 8, 32, 128, 1250)
 ATTENTION = ((1, 12, 1, 96), (8, 12, 1, 96), (32, 12, 1, 96), (250, 8, 1, 16), (50, 8, 5, 60))
+MANY = ((1, 512), (8, 197), (32, 32), (128, 12))  # texts and their tokens, 12 heads
 NORM_ROWS, NORM_SIZE = (8, 32, 170, 1024), 512
 AGREE = 1e-3
 
@@ -37,7 +38,7 @@ def measure(options: list[str]) -> dict[str, Any]:
         raise SystemExit("there are no kernels here (no C compiler?): nothing is measured")
     keep_freed_memory()
     torch.manual_seed(0)
-    cases = {**products(), **products_of_8_bits(), **attention(), **norms()}
+    cases = {**products(), **products_of_8_bits(), **attention(), **attention_of_many(), **norms()}
     found = {}
     for name, sides in cases.items():
         print(name, flush=True)
@@ -114,6 +115,37 @@ def attention() -> dict[str, dict[str, Work]]:
         agree("attention", ours()[0], theirs()[0])
         found[f"attention, batch {batch}, {heads} heads, {queries} of {count}"] = {"regard": ours, "torch": theirs}
     return found
+
+
+def attention_of_many() -> dict[str, dict[str, Work]]:
+    found = {}
+    for batch, tokens in MANY:
+        query, keys, values = torch.randn(batch, tokens, 3, 12, 64).permute(2, 0, 3, 1, 4).unbind(0)
+        mask = torch.rand(batch, tokens) > 1 / 3
+        mask[:, 0] = True
+        places: dict[str, tuple[Any, bool, bool]] = {
+            "all": (None, False, False),
+            "masked": (mask, False, False),
+            "causal": (None, True, False),
+            "weights kept": (None, False, True),
+        }
+        for kind, (allowed, causal, keep) in places.items():
+
+            def ours(given: Any = (query, keys, values, allowed, causal, 0.125, keep)) -> Tensor:
+                return kernels.attend_many(*given)[0]
+
+            def theirs(given: Any = (query, keys, values), allowed: Any = allowed, causal: bool = causal) -> Tensor:
+                over_queries = None if allowed is None else allowed[:, None, None]
+                return F.scaled_dot_product_attention(*given, attn_mask=over_queries, is_causal=causal, scale=0.125)
+
+            agree("attention of many", ours(), theirs())
+            sides = {"regard": repeated(ours), "torch, no weights" if keep else "torch": repeated(theirs)}
+            found[f"{batch} texts of {tokens} tokens, {kind}"] = sides
+    return found
+
+
+def repeated(work: Work) -> Work:
+    return lambda: [work() for _ in range(LAYERS)]
 
 
 def norms() -> dict[str, dict[str, Work]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention import dot_product
+from regard.attention import MultiHeadAttention, dot_product, record_own
 from regard.layers.blocks import ACTIVATIONS, BlockSizes, Residual
 from regard.layers.int8 import Int8Linear, TorchMatrix8
 from regard.native import kernels
@@ -147,6 +147,60 @@ def test_attention_is_the_equation(mask: tuple[int, ...] | None, causal: bool, s
     torch.testing.assert_close(found, spelled_out(query, keys, values, allowed, causal))
 
 
+MANY = [(9, 9), (13, 5), (12, 64), (55, 70), (100, 200), (300, 129)]  # queries and keys
+
+
+def many(queries: int, count: int, size: int = 32, value_size: int = 48) -> list[Tensor]:
+    """As a projection writes them: all of a token side by side."""
+    sizes = [(queries, size), (count, size), (count, value_size)]
+    return [torch.randn(2, length, 3, width).transpose(1, 2) for length, width in sizes]
+
+
+@pytest.mark.parametrize(("queries", "count"), MANY)
+@pytest.mark.parametrize("kind", ["all", "masked", "causal"])
+def test_attention_of_many_is_the_equation_and_keeps_its_weights(queries: int, count: int, kind: str) -> None:
+    query, keys, values = many(queries, count)
+    allowed = torch.rand(2, count) > 0.4 if kind == "masked" else None
+    causal = kind == "causal" and queries <= count
+    scale = 1 / math.sqrt(32)
+    found, weights = kernels.attend_many(query, keys, values, allowed, causal, scale, keep=True)
+    seen = torch.ones(2, 1, queries, count, dtype=torch.bool)
+    if allowed is not None:
+        allowed[1] = False  # a text that nobody may read
+        found, weights = kernels.attend_many(query, keys, values, allowed, causal, scale, keep=True)
+        seen = seen & allowed[:, None, None]
+    if causal:
+        seen = seen & torch.ones(queries, count, dtype=torch.bool).tril(count - queries)
+    scores = (query.double() @ keys.double().mT * scale).masked_fill(~seen, -torch.inf)
+    wanted = scores.softmax(-1).nan_to_num(0.0)
+    assert weights is not None
+    torch.testing.assert_close(weights, wanted.float(), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(found, (wanted @ values.double()).float(), atol=1e-6, rtol=1e-5)
+    unkept, nothing = kernels.attend_many(query, keys, values, allowed, causal, scale)
+    assert nothing is None
+    assert torch.equal(unkept, found)
+
+
+def test_attention_of_many_does_not_depend_on_the_company() -> None:
+    query, keys, values = many(60, 60)
+    together = kernels.attend_many(query, keys, values, None, False, 0.2)[0]
+    for text in range(2):
+        alone = kernels.attend_many(*(part[text : text + 1] for part in (query, keys, values)), None, False, 0.2)[0]
+        assert torch.equal(alone[0], together[text])
+    padded = [torch.cat([part, torch.randn_like(part)], dim=2) for part in (keys, values)]
+    allowed = torch.arange(120).expand(2, 120) < 60
+    assert torch.equal(kernels.attend_many(query, *padded, allowed, False, 0.2)[0], together)
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_attention_of_many_does_not_mind_large_scores(negative: bool) -> None:
+    query, keys, values = many(20, 50)
+    scale = -100.0 if negative else 100.0
+    found = kernels.attend_many(query, keys, values, None, False, scale)[0]
+    exact = (query.double() @ keys.double().mT * scale).softmax(-1) @ values.double()
+    torch.testing.assert_close(found, exact.float(), atol=1e-3, rtol=1e-3)
+
+
 def test_attention_does_not_mind_large_scores() -> None:
     query, keys, values = 100 * torch.randn(1, 1, 1, 16), 100 * torch.randn(1, 1, 50, 16), torch.randn(1, 1, 50, 16)
     found = kernels.attend(query, keys, values, None, False, 1.0)
@@ -191,6 +245,51 @@ def test_models_ask_the_kernel_a_few_queries_at_a_time(monkeypatch: pytest.Monke
         found = dot_product.attend(query, keys, keys).context
         torch.testing.assert_close(found, F.scaled_dot_product_attention(query, keys, keys))
     assert asked == [1, kernels.MOST_QUERIES]
+
+
+def test_models_ask_for_many_queries_at_once_where_they_see_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    attend_many = kernels.attend_many
+
+    def watched(*given: object, **named: object) -> object:
+        asked.append(1)
+        return attend_many(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kernels, "attend_many", watched)
+    query, keys, values = many(20, 30)
+    of_keys, of_both = torch.rand(2, 1, 1, 30) > 0.3, torch.rand(2, 1, 20, 30) > 0.3
+    of_both[:, :, 4] = False
+    taken: list[dict[str, object]] = [{}, {"causal": True}, {"mask": of_keys}]
+    left: list[dict[str, object]] = [{"mask": of_both}, {"mask": of_keys, "causal": True}, {"window": 3}]
+    for given in (*taken, *left):
+        before = len(asked)
+        attended = dot_product.attend(query, keys, values, **given)  # type: ignore[arg-type]
+        assert len(asked) - before == any(given is each for each in taken), given
+        torch.testing.assert_close(attended.context, attended.weights @ values, atol=1e-5, rtol=1e-5)
+        kept = dot_product.attend(query, keys, values, keep=True, **given)  # type: ignore[arg-type]
+        assert torch.equal(kept.context, attended.context)
+        torch.testing.assert_close(kept.weights, attended.weights, atol=1e-6, rtol=1e-5)
+        some = kept.weights_of(torch.tensor([2]), slice(3, 5))
+        torch.testing.assert_close(some, attended.weights[:, 2:, 3:5], atol=1e-6, rtol=1e-5)
+    before = len(asked)
+    dot_product.attend(query[..., :24], keys[..., :24], values)
+    assert len(asked) == before  # no whole vectors
+
+
+def test_who_records_everything_gets_the_weights_that_were_read_with() -> None:
+    attention, states = MultiHeadAttention(64, 2), torch.randn(2, 40, 64)
+    mask = torch.rand(2, 40) > 0.3
+    plain = attention(states, mask=mask).context
+    with record_own(attention) as tape:
+        assert torch.equal(attention(states, mask=mask).context, plain)
+        with record_own(attention, heads=[1], queries=[-1]) as one:
+            attention(states, mask=mask)
+        assert attention.keeps_weights
+    assert not attention.keeps_weights
+    torch.testing.assert_close(one[""], tape[""][:, 1:, 39:40])
+    assert tape[""].shape == (2, 2, 80, 40)
+    exact = attention(states, mask=mask).weights
+    torch.testing.assert_close(tape[""][:, :, :40], exact, atol=1e-6, rtol=1e-5)
 
 
 def test_nothing_is_taken_that_wants_a_gradient_or_is_of_another_kind() -> None:

@@ -40,8 +40,8 @@ def test_the_library_is_compiled_once_and_found_again(cache: Path, monkeypatch: 
 def test_other_sources_have_other_libraries(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fresh()
     source = tmp_path / "kernels.c"
-    source.write_text(compiled.SOURCE.read_text() + "/* changed */\n")
-    monkeypatch.setattr(compiled, "SOURCE", source)
+    source.write_text("/* changed */\n")
+    monkeypatch.setattr(compiled, "SOURCES", [*compiled.SOURCES, source])
     fresh()
     assert len(list(cache.iterdir())) == 2
 
@@ -53,7 +53,7 @@ def test_what_cannot_be_compiled_leaves_nothing_behind(
 ) -> None:
     wrong = tmp_path / "kernels.c"
     wrong.write_text(source)
-    monkeypatch.setattr(compiled, "SOURCE", wrong)
+    monkeypatch.setattr(compiled, "SOURCES", [wrong])
     assert fresh() is None
     assert not list(cache.iterdir())
 

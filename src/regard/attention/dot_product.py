@@ -38,15 +38,19 @@ def attend(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    keep: bool = False,
 ) -> Attended:
     """Attention over plain tensors [..., length, size]; `mask` broadcasts to [..., queries, keys].
 
     `causal` hides the future, `window` what is further away than that; both count queries as the last of the keys.
-    `scale` is 1 / sqrt(size) unless given.
+    `scale` is 1 / sqrt(size) unless given. `keep` says that all weights will be asked for: a kernel that has them at
+    hand then does not let them go.
     """
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if mask is not None and mask.dim() == 1:
         mask = masks.over_queries(mask)
+    if keep and window is None and _are_many(query, keys, values, mask, causal):
+        return _kept(query, keys, values, mask, causal, scale)
     if window is None:
         context = fused(query, keys, values, allowed=mask, causal=causal, scale=scale)
     else:
@@ -135,8 +139,10 @@ def fused(
     scale: float,
 ) -> Float[Tensor, "*batch queries value_size"]:
     """The context by torch's fused kernel, or by ours. A query that may attend to nothing reads zeros."""
-    if _is_short_question(query, keys, values):
+    if _are_few(query, keys, values):
         return kernels.attend(query, keys, values, allowed, causal, scale)
+    if _are_many(query, keys, values, allowed, causal):
+        return kernels.attend_many(query, keys, values, _of_keys(allowed, keys), causal, scale)[0]
     square = query.shape[-2] == keys.shape[-2]
     if causal and allowed is None and square:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scale)
@@ -152,14 +158,47 @@ def fused(
     return context.masked_fill(~has_any, 0.0)
 
 
-def _is_short_question(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """A few queries of a memory, as every step of decoding has them: for these ours is faster than torch's."""
+def _kept(query: Tensor, keys: Tensor, values: Tensor, allowed: Allowed, causal: bool, scale: float) -> Attended:
+    """The same context, bit by bit, and the weights it was read with."""
+    of_keys = _of_keys(allowed, keys)
+    context, weights = kernels.attend_many(query, keys, values, of_keys, causal, scale, keep=True)
+    assert weights is not None
+
+    def weights_of(heads: Index, rows: Index) -> Tensor:
+        chosen = weights if heads is None else weights[:, heads]
+        return chosen if rows is None else chosen[:, :, rows]
+
+    return Attended(context, weights_of)
+
+
+def _of_keys(allowed: Allowed, keys: Tensor) -> Bool[Tensor, "batch keys"] | None:
+    return None if allowed is None else allowed[:, 0, 0].expand(keys.shape[0], keys.shape[2])
+
+
+def _suit(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether our kernels are here and can read these where they lie."""
     return (
         kernels.takes(query)
         and query.dim() == 4
-        and query.shape[2] <= kernels.MOST_QUERIES
         and query.shape[:2] == keys.shape[:2] == values.shape[:2]
         and query.stride(3) == keys.stride(3) == values.stride(3) == 1
+    )
+
+
+def _are_few(query: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """A few queries of a memory, as every step of decoding has them."""
+    return _suit(query, keys, values) and query.shape[2] <= kernels.MOST_QUERIES
+
+
+def _are_many(query: Tensor, keys: Tensor, values: Tensor, allowed: Allowed, causal: bool) -> bool:
+    """Many queries, all of which may see the same keys, or all but the later ones."""
+    return (
+        _suit(query, keys, values)
+        and query.shape[2] > kernels.MOST_QUERIES
+        and 0 < keys.shape[2] <= kernels.MOST_KEYS
+        and query.shape[3] % kernels.VECTOR == values.shape[3] % kernels.VECTOR == 0
+        and (allowed is None or (allowed.dim() == 4 and allowed.shape[1] == allowed.shape[2] == 1))
+        and (not causal or (allowed is None and query.shape[2] <= keys.shape[2]))
     )
 
 

@@ -36,6 +36,8 @@ class MultiHeadAttention(nn.Module):
     projections are one matrix. With a `window`, states that attend to themselves see those at most so far away.
     """
 
+    keeps_weights = False  # while somebody records all of them (regard.attention.recording)
+
     def __init__(
         self,
         size: int,
@@ -118,7 +120,9 @@ class MultiHeadAttention(nn.Module):
             query = self._query(states)
         allowed = masks.over_queries(masks.over_queries(memory.mask))  # [batch, 1, 1, keys]
         allowed = masks.combine(allowed, None if narrow is None else narrow.unsqueeze(1))
-        attended = dot_product.attend(query, memory.keys, memory.values, mask=allowed, causal=causal, window=window)
+        attended = dot_product.attend(
+            query, memory.keys, memory.values, mask=allowed, causal=causal, window=window, keep=self.keeps_weights
+        )
         merged = attended.context.transpose(1, 2).flatten(2)  # [batch, queries, size]
         return Attended(self.output(merged), attended.weights_of, memory)
 

@@ -6,7 +6,7 @@
 
 Every attention returns an `Attended` value that can recompute its exact weights. `record` hooks the attentions of
 a model and asks for just the chosen heads and rows, after the fused kernel has done its work: outputs are bitwise
-the same with and without it.
+the same with and without it. Where all weights are chosen, a kernel that has them anyway keeps them.
 """
 
 import re
@@ -78,10 +78,24 @@ def record_own(
     heads, queries = reusable(heads), reusable(queries)
     handles = [module.register_forward_hook(_recorder(tape, name, heads, queries)) for name, module in chosen]
     try:
-        yield tape
+        with _kept_weights([module for _, module in chosen] if heads is None and queries is None else []):
+            yield tape
     finally:
         for handle in handles:
             handle.remove()
+
+
+@contextmanager
+def _kept_weights(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Tell attentions that all their weights will be asked for."""
+    told = [module for module in modules if isinstance(module, MultiHeadAttention) and not module.keeps_weights]
+    for module in told:
+        module.keeps_weights = True
+    try:
+        yield
+    finally:
+        for module in told:
+            del module.keeps_weights
 
 
 def attentions(model: nn.Module) -> list[tuple[str, nn.Module]]:

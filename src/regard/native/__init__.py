@@ -1,4 +1,4 @@
-"""Our own kernels for a few rows at a time and for 8 bits, in C, compiled where there is a compiler, needed nowhere.
+"""Our own kernels for a few rows, 8 bits and attention, in C, compiled where there is a compiler, needed nowhere.
 
-`kernels` has them as functions of tensors; `compiled` makes and finds the library; `kernels.c` is what it is made of.
+`kernels` has them as functions of tensors; `compiled` makes the library of the files in C, and finds it again.
 """

@@ -1,4 +1,4 @@
-"""kernels.c as a library for this processor: compiled once (a second), kept in the user's cache folder.
+"""The kernels, in C, as a library for this processor: compiled once (a second), kept in the user's cache folder.
 
 Where that cannot be (no compiler, no OpenMP, nowhere to write, another system than Linux) or shall not be
 (`REGARD_NATIVE=0`), there is none, and torch's own kernels do the work.
@@ -14,7 +14,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCES = sorted(Path(__file__).parent.glob("*.c"))
+HEADERS = sorted(Path(__file__).parent.glob("*.h"))
 SWITCH = "REGARD_NATIVE"
 # Sums may be taken in any order, so that they can be vectors; infinities and NaN are never put in. Not -ffast-math,
 # which would change how the whole process rounds small numbers.
@@ -33,13 +34,16 @@ FUNCTIONS = {
     "pack8": [*[POINTER] * 2, *[LONG] * 2],
     "linear8": [POINTER, POINTER, LONG, *[POINTER] * 6, LONG, ctypes.c_int, *[LONG] * 2, *[POINTER] * 2],
     "threads": [],
+    "room_of_many": [LONG] * 3,
+    "attend_many": [*[POINTER] * 6, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
     "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
 }
+COUNTS = ("packed8_size", "threads", "room_of_many")  # functions that return a number
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The functions of kernels.c, or None."""
+    """The functions of all kernels, or None."""
     if os.environ.get(SWITCH, "1") == "0" or platform.system() != "Linux" or not _shares_threads():
         return None
     try:
@@ -49,7 +53,7 @@ def library() -> ctypes.CDLL | None:
     for name, arguments in FUNCTIONS.items():
         if hasattr(loaded, name):  # those of 8 bits are for processors that have instructions for them
             function = getattr(loaded, name)
-            function.argtypes, function.restype = arguments, LONG if name in ("packed8_size", "threads") else None
+            function.argtypes, function.restype = arguments, LONG if name in COUNTS else None
     return loaded
 
 
@@ -79,7 +83,7 @@ def _file() -> Path:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=folder) as beside:  # whoever is first puts it there whole
             made = Path(beside) / file.name
-            command = [compiler, *FLAGS, str(SOURCE), "-o", str(made)]
+            command = [compiler, *FLAGS, *map(str, SOURCES), "-o", str(made)]
             subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
             made.replace(file)
     return file
@@ -88,5 +92,11 @@ def _file() -> Path:
 def _fingerprint(compiler: str) -> str:
     """Of all that decides what comes out: a home may be shared by machines with different processors."""
     processor = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith(("flags", "Feat"))]
-    told = [SOURCE.read_text("utf-8"), *FLAGS, str(Path(compiler).resolve()), platform.machine(), *processor[:1]]
+    told = [
+        *(file.read_text("utf-8") for file in (*HEADERS, *SOURCES)),
+        *FLAGS,
+        str(Path(compiler).resolve()),
+        platform.machine(),
+        *processor[:1],
+    ]
     return hashlib.sha256("\n".join(told).encode()).hexdigest()[:32]

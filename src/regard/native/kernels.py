@@ -1,4 +1,4 @@
-"""kernels.c as functions of tensors.
+"""The kernels as functions of tensors.
 
 Whoever calls them asks `takes` first. They keep no graph: they are for reading, under torch.inference_mode.
 """
@@ -11,9 +11,11 @@ from torch import Tensor
 
 from regard.native.compiled import LONGS, library
 
-ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of kernels.c
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of products.c
 MOST_ROWS = 2  # of a product that is not in 8 bits: with more, kernels made for many are faster
-MOST_QUERIES = 8  # that ask one memory
+MOST_QUERIES = 8  # that ask one memory, a few; from there on they are many
+MOST_KEYS = 4096  # of many queries: with more, torch's kernel, which never has all scores of a query at once, is faster
+VECTOR = 16  # numbers: the values that many queries read have a multiple of it
 
 
 def takes(tensor: Tensor) -> bool:
@@ -126,6 +128,32 @@ def attend(
         *(causal, scale, room.data_ptr()),
     )
     return read.transpose(1, 2)
+
+
+def attend_many(
+    query: Float[Tensor, "batch heads queries size"],
+    keys: Float[Tensor, "batch heads keys size"],
+    values: Float[Tensor, "batch heads keys value_size"],
+    allowed: Bool[Tensor, "batch keys"] | None,
+    causal: bool,
+    scale: float,
+    keep: bool = False,
+) -> tuple[Float[Tensor, "batch heads queries value_size"], Float[Tensor, "batch heads queries keys"] | None]:
+    """The same for more queries, over keys that all of them see or, if `causal`, all but the later ones; and the
+    weights, if they shall be kept. What is read is bitwise the same, kept or not."""
+    batch, heads, queries, size = query.shape
+    count, value_size = values.shape[-2:]
+    read = query.new_empty(batch, queries, heads, value_size)
+    weights = query.new_empty(batch, heads, queries, count) if keep else None
+    room = query.new_empty(_call("threads")(), _call("room_of_many")(count, size, value_size))
+    _call("attend_many")(
+        *(read.data_ptr(), _place(weights), query.data_ptr(), keys.data_ptr(), values.data_ptr(), _place(allowed)),
+        *(batch, heads, queries, count, size, value_size),
+        *(LONGS(*query.stride()), LONGS(*keys.stride()), LONGS(*values.stride())),
+        None if allowed is None else LONGS(*allowed.stride()),
+        *(causal, scale, room.data_ptr()),
+    )
+    return read.transpose(1, 2), weights
 
 
 def _call(name: str) -> Any:

@@ -1,53 +1,15 @@
-/* What generating text word by word is made of: products and attention with a few rows, norms, products of 8 bits.
+/* What generating text word by word is made of, but for attention: products with a few rows, norms, products of 8 bits.
 
    Libraries of matrix products are made for many rows. With one row, every weight is read from memory and used once, so
    a product takes as long as reading takes, if nothing stands in its way: these loops read each matrix from its
-   beginning to its end, a stretch of it per thread, and leave the vectors to the compiler.
-
-   Compiled by compiled.py for the processor it is found on; called by kernels.py, to which all memory belongs. Tensors
-   are contiguous unless strides are given; strides count elements. */
+   beginning to its end, a stretch of it per thread, and leave the vectors to the compiler. */
 
 #if defined __x86_64__
 #include <immintrin.h>
 #endif
-#include <math.h>
-#include <omp.h>
-#include <stdint.h>
-#include <string.h>
+#include "common.h"
 
-#define LN2 0.693147180559945f
-#define LOWEST -87.0f /* exp of less is no longer a normal number */
 #define SMALLEST 1.17549435e-38f /* a row of zeros has a scale, too */
-
-/* This thread's stretch of `count` things. */
-static void stretch(long count, long *first, long *last) {
-    long thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    *first = count * thread / threads;
-    *last = count * (thread + 1) / threads;
-}
-
-long threads(void) { return omp_get_max_threads(); }
-
-static inline float larger(float a, float b) { return a > b ? a : b; }
-
-static float dot(const float *a, const float *b, long size) {
-    float sum = 0;
-    for (long i = 0; i < size; i++) sum += a[i] * b[i];
-    return sum;
-}
-
-/* e^x for x <= 0 within 2e-7 of it: 2^n e^r with |r| <= ln(2) / 2, e^r by its series. A loop over it is vectorised, one
-   over the library's is not everywhere. */
-static inline float exponential(float x) {
-    x = x < LOWEST ? LOWEST : x;
-    int32_t n = (int32_t)(x / LN2 - 0.5f);
-    float r = x - (float)n * LN2;
-    float series = 1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f))))));
-    int32_t bits = (n + 127) << 23;
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return series * power;
-}
 
 /* Activations, numbered as in kernels.py; a loop over one of them is vectorised. */
 enum { NONE, RELU, GELU, GELU_TANH, SILU };
@@ -132,8 +94,6 @@ typedef __m256i Vector;
 
 #ifdef LOAD
 enum { BLOCK = LANES * VECTORS, CHUNK = 8 * ROWS };
-
-static long rounded_up(long count, long step) { return (count + step - 1) / step * step; }
 
 /* Bytes of a matrix in the order in which it is read. */
 long packed8_size(long outputs, long inputs) { return rounded_up(outputs, BLOCK) * rounded_up(inputs, 4); }
@@ -235,99 +195,3 @@ void linear8(float *y, const float *x, long rows, const int8_t *packed, const fl
     }
 }
 #endif
-
-/* The keys that a query may see, in their order, and how many they are. */
-static long visible(int32_t *seen, long count, const uint8_t *may, long stride) {
-    long found = 0;
-    for (long j = 0; j < count; j++) {
-        seen[found] = j;
-        found += !may || may[j * stride];
-    }
-    return found;
-}
-
-/* One query of some heads: its products with the keys it sees, [heads, count]. Four keys share what is loaded. */
-static void score(float *scores, const float *query, long query_stride, const float *keys, const long *strides,
-                  const int32_t *seen, long count, long heads, long size) {
-    long j = 0;
-    for (; j + 4 <= count; j += 4)
-        for (long h = 0; h < heads; h++) {
-            const float *q = query + h * query_stride, *k = keys + h * strides[1];
-            const float *a = k + seen[j] * strides[2], *b = k + seen[j + 1] * strides[2];
-            const float *c = k + seen[j + 2] * strides[2], *d = k + seen[j + 3] * strides[2];
-            float sums[4] = {0, 0, 0, 0};
-            for (long i = 0; i < size; i++) {
-                sums[0] += q[i] * a[i];
-                sums[1] += q[i] * b[i];
-                sums[2] += q[i] * c[i];
-                sums[3] += q[i] * d[i];
-            }
-            memcpy(scores + h * count + j, sums, sizeof sums);
-        }
-    for (; j < count; j++)
-        for (long h = 0; h < heads; h++)
-            scores[h * count + j] = dot(query + h * query_stride, keys + h * strides[1] + seen[j] * strides[2], size);
-}
-
-static void softmax(float *scores, long count, float scale) {
-    float largest = -3e38f, sum = 0;
-    for (long j = 0; j < count; j++) largest = larger(largest, scores[j] *= scale);
-    for (long j = 0; j < count; j++) scores[j] = exponential(scores[j] - largest);
-    for (long j = 0; j < count; j++) sum += scores[j];
-    for (long j = 0; j < count; j++) scores[j] /= sum;
-}
-
-/* The weighted sums of the values it sees, [heads, size]. */
-static void read_values(float *output, const float *weights, const float *values, const long *strides,
-                        const int32_t *seen, long count, long heads, long size) {
-    memset(output, 0, heads * size * sizeof *output);
-    long j = 0;
-    for (; j + 4 <= count; j += 4)
-        for (long h = 0; h < heads; h++) {
-            const float *w = weights + h * count + j, *v = values + h * strides[1];
-            const float *a = v + seen[j] * strides[2], *b = v + seen[j + 1] * strides[2];
-            const float *c = v + seen[j + 2] * strides[2], *d = v + seen[j + 3] * strides[2];
-            float *read = output + h * size;
-            for (long i = 0; i < size; i++) read[i] += w[0] * a[i] + w[1] * b[i] + w[2] * c[i] + w[3] * d[i];
-        }
-    for (; j < count; j++)
-        for (long h = 0; h < heads; h++) {
-            const float *value = values + h * strides[1] + seen[j] * strides[2];
-            for (long i = 0; i < size; i++) output[h * size + i] += weights[h * count + j] * value[i];
-        }
-}
-
-/* softmax(q k^T scale) v for every batch, head and query, read where keys and values lie: those of all heads together,
-   where they lie side by side and may see the same. `allowed` may be NULL; if `causal`, queries are the last of the
-   keys and see no later one; one that may attend to nothing reads zeros. The output is [batch, queries, heads,
-   value_size]; each thread has `room` for the weights of a query and a row more. */
-void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *allowed,
-            long batch, long heads, long queries, long count, long size, long value_size, const long *query_strides,
-            const long *key_strides, const long *value_strides, const long *allowed_strides, int causal,
-            float scale, float *room) {
-    int together = key_strides[1] < key_strides[2] && !(allowed && allowed_strides[1]);
-#pragma omp parallel
-    {
-        long first, last;
-        stretch(batch * heads, &first, &last);
-        float *weights = room + omp_get_thread_num() * (heads + 1) * count;
-        int32_t *seen = (int32_t *)(weights + heads * count);
-        for (long item = first, some; item < last; item += some) {
-            long b = item / heads, h = item % heads;
-            some = together ? (heads - h < last - item ? heads - h : last - item) : 1;
-            for (long i = 0; i < queries; i++) {
-                long many = causal ? count - queries + i + 1 : count;
-                const uint8_t *may = allowed;
-                if (may) may += b * allowed_strides[0] + h * allowed_strides[1] + i * allowed_strides[2];
-                many = visible(seen, many, may, may ? allowed_strides[3] : 0);
-                score(weights, query + b * query_strides[0] + h * query_strides[1] + i * query_strides[2],
-                      query_strides[1], keys + b * key_strides[0] + h * key_strides[1], key_strides, seen, many, some,
-                      size);
-                for (long head = 0; head < some; head++) softmax(weights + head * many, many, scale);
-                read_values(output + ((b * queries + i) * heads + h) * value_size, weights,
-                            values + b * value_strides[0] + h * value_strides[1], value_strides, seen, many, some,
-                            value_size);
-            }
-        }
-    }
-}
