@@ -223,6 +223,17 @@ def test_an_evaluation_may_replace_unknown_words_too(cli: Cli, runs: dict[str, P
     assert replaced["nll"] == plain["nll"]
 
 
+# Processes
+
+
+def test_workers_say_what_one_process_says(cli: Cli, runs: dict[str, Path], text: Path) -> None:
+    asked = ("translate", runs["attends"], text, "--nbest", 2, "--alignments")
+    alone, together = cli(*asked), cli(*asked, "--workers", 2)
+    assert (together.code, together.err) == (0, "")
+    assert together.out == alone.out
+    assert_wrong_use(cli("translate", runs["attends"], text, "--workers", 0), "0 workers")
+
+
 # A run without attention
 
 

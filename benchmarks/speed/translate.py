@@ -8,6 +8,7 @@ translation and with as many translations side by side; its better time counts. 
 import argparse
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import generate, padded
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
+from regard.decoding.workers import Workers
 from regard.export import ctranslate2
 from regard.models import transformer
 from speed.apart import Apart
@@ -26,6 +28,7 @@ from speed.peers import eight_bits, nameless, read_back, save_spec
 from speed.rounds import ROUNDS, compare
 
 VOCABULARY, NEW = 8000, 24
+SIZES = {"base": (512, 6, 8), "small": (256, 3, 4), "tiny": (32, 2, 2)}  # width, layers on each side, heads
 START, END = 0, 1  # padding begins a translation in Marian's family
 # By beams: ours and ours in 8 bits against transformers; against CTranslate2, whole, and 8 bits against 8 bits.
 PROMISED = {5: (1.4, 2.0, 1.0, 1.0), 1: (None, None, 1.0, 1.0)}
@@ -45,7 +48,7 @@ def measure(options: list[str]) -> dict[str, Any]:
     rows = sentences(arguments.data, arguments.sentences)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        parameters = written(folder, arguments.quick)
+        parameters = written(folder, "tiny" if arguments.quick else "base")
         threads = torch.get_num_threads()
         sides = {
             "regard": Apart(ours, folder, False),
@@ -69,11 +72,11 @@ def sentences(data: str | None, count: int) -> list[list[int]]:
     return [[*(token + 2 for token in row), END] for row in tokenizer.encode_all(test)]
 
 
-def marian(quick: bool) -> Any:
-    """Transformer-base in Marian's family; with larger weights than at birth, so that words differ."""
+def marian(name: str) -> Any:
+    """A Transformer in Marian's family; with larger weights than at birth, so that words differ."""
     import transformers
 
-    size, layers, heads = (32, 2, 2) if quick else (512, 6, 8)
+    size, layers, heads = SIZES[name]
     torch.manual_seed(0)
     config = transformers.MarianConfig(
         vocab_size=VOCABULARY,
@@ -99,9 +102,9 @@ def marian(quick: bool) -> Any:
     return model
 
 
-def written(folder: Path, quick: bool) -> int:
+def written(folder: Path, name: str) -> int:
     """One model in every side's own form; the number of its parameters is returned."""
-    marian(quick).save_pretrained(folder / "hf")
+    marian(name).save_pretrained(folder / "hf")
     same = read_back(folder / "hf", transformer, "transformer")
     subject = nameless(same, "transformer", END)
     subject.tokenizer.start = START
@@ -110,14 +113,19 @@ def written(folder: Path, quick: bool) -> int:
     return sum(each.numel() for each in same.parameters())
 
 
-def ours(folder: Path, int8: bool) -> Ask:
+def our_model(folder: Path, int8: bool) -> Any:
     model = read_back(folder / "hf", transformer, "transformer")
-    model = eight_bits(model) if int8 else model
+    return eight_bits(model) if int8 else model
+
+
+def ours(folder: Path, int8: bool, processes: int = 1) -> Ask:
+    model, workers = our_model(folder, int8), Workers(partial(our_model, folder, int8), processes)
     words = Vocabulary(START, END, never=(START, END))
 
     def ask(rows: Rows, beams: int) -> Rows:
         settings = Decoding(num_beams=beams, max_new_tokens=NEW)
-        return [best[0].tokens for best in generate(model, rows, words, settings, pad=START)]
+        found = generate(model, rows, words, settings, pad=START, workers=workers)
+        return [best[0].tokens for best in found]
 
     return ask
 

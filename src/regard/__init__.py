@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from regard import inspect
     from regard.attention import attend, record
-    from regard.loading import load
+    from regard.loading import load, workers
     from regard.looking import look
 
 # Where each public name lives. They are imported at first use, so that `regard --help` need not wait for torch.
@@ -21,9 +21,10 @@ _HOMES = {
     "load": "regard.loading",
     "look": "regard.looking",
     "record": "regard.attention",
+    "workers": "regard.loading",
 }
 
-__all__ = ["__version__", "attend", "inspect", "load", "look", "record"]
+__all__ = ["__version__", "attend", "inspect", "load", "look", "record", "workers"]
 
 
 def __getattr__(name: str) -> Any:

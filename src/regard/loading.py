@@ -1,7 +1,8 @@
 """`regard.load(RUN)`: a trained run or a public checkpoint, ready for its verbs."""
 
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard import families
 from regard.errors import RegardError, UsageError
@@ -13,6 +14,9 @@ from regard.training.freed_memory import keep_freed_memory
 from regard.training.loop import choose_device
 from regard.training.recovery import check_for_use
 from regard.training.run import CONFIG, Run
+
+if TYPE_CHECKING:
+    from regard.decoding.workers import Workers
 
 BYTES_OF_A_LAYER = 60  # at least: the name, type and place of a single tensor take as much
 
@@ -75,6 +79,21 @@ def load_for(verb: str, run: str | Path, *, int8: bool = False) -> Any:
     if not hasattr(loaded, verb):
         raise UsageError(f"{run} holds a {type(loaded).__name__.lower()}, which has no {verb!r}")
     return loaded
+
+
+def workers(run: str | Path, count: int | None = None, *, int8: bool = False) -> "Workers":
+    """Processes that each load this run, for the `workers` of its `translate` or `generate`, inside a `with` block.
+
+    With a `count` there are so many, and they share the threads of this one. Without, a long input is tried both ways,
+    on all threads and on as many processes, and goes on in the faster one.
+    """
+    from regard.decoding.workers import Workers
+
+    return Workers(partial(_decoder, str(checkpoint_folder(run).resolve()), int8), count)
+
+
+def _decoder(folder: str, int8: bool) -> Any:
+    return load(folder, int8=int8).decoder
 
 
 def checkpoint_folder(run: str | Path) -> Path:

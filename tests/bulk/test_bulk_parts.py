@@ -431,6 +431,10 @@ def test_the_verbs_of_the_command_line(
         (["translate", "{translate}", "{in}", "--out", "{out}", "--engine", "spark"], ["'spark'", "plain, ray"]),
         (["translate", "{translate}", "{in}", "--out", "{out}", "--actors", "2"], ["--engine ray"]),
         (["translate", "{translate}", "{in}", "--out", "{out}", "--nbest", "2"], ["--nbest does not go with --out"]),
+        (
+            ["translate", "{translate}", "{in}", "--out", "{out}", "--workers", "2"],
+            ["--workers does not go with --out"],
+        ),
         (["translate", "{translate}", "{in}", "--out", "{out}", "--part-rows", "0"], ["parts of 0 rows"]),
         (["translate", "{translate}", "{in}", "--out", "{out}", "--beam", "0"], ["num_beams is 0"]),
         (["translate", "{classify}", "{in}", "--out", "{out}"], ["holds a classifier, which has no 'translate'"]),

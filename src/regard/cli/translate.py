@@ -52,11 +52,16 @@ def translate(
     actors: Actors = None,
     part_rows: PartRows = None,
     int8: Int8 = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Processes side by side (default: long inputs are tried with and without; 1: none)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Translate lines, in order. FILE or standard input to standard output; empty lines stay empty."""
     from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
+    from regard.loading import workers as side_by_side
 
     search: dict[str, Any] = {
         "do_sample": sample or None,
@@ -71,7 +76,8 @@ def translate(
     }
     options = {**search, "num_beams": beam, "alignments": alignments or None}
     wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
-    if in_bulk("translate", run, file, [text_column], wishes, options, not_with={"--nbest": nbest > 1}):
+    not_in_bulk = {"--nbest": nbest > 1, "--workers": workers is not None}
+    if in_bulk("translate", run, file, [text_column], wishes, options, not_with=not_in_bulk):
         return
     translator = load_for("translate", run, int8=int8)
     if alignments:
@@ -79,7 +85,10 @@ def translate(
     if nbest > 1 and not sample:
         beam = max(nbest, beam or translator.decoding.num_beams)
     asked = {**search, "num_beams": beam, "num_return_sequences": nbest}
-    translate_lines(translator, file, asked, alignments=alignments, as_json=as_json)
+    with side_by_side(run, workers, int8=int8) as processes:
+        translate_lines(translator, file, {**asked, "workers": processes}, alignments=alignments, as_json=as_json)
+    if processes.lost:
+        complain(f"{processes.lost} of the workers died, perhaps for want of memory; the others did their share")
 
 
 def translate_lines(
@@ -88,7 +97,7 @@ def translate_lines(
     from regard.progress import counting
 
     with counting("translating") as finished:
-        for piece in in_pieces(lines(file), LINES_AT_ONCE, typed=file is None):
+        for piece in in_pieces(lines(file), LINES_AT_ONCE * asked["workers"].count, typed=file is None):
             texts = [line for _, line in piece]
             results = translator.translate(texts, **asked, first_number=piece[0][0], finished=finished)
             links = translator.links(results) if alignments else None

@@ -12,6 +12,7 @@ from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import generate
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
+from regard.decoding.workers import Workers
 from regard.errors import UsageError
 from regard.tasks.alignment import Link, hard_links, merge_subwords
 from regard.tasks.replay import aligning_attentions, attention_maps, cross_attentions, replay
@@ -72,13 +73,14 @@ class Translator(Verbs):
         replace_unknowns: bool = False,
         dictionary: Mapping[str, str] | None = None,
         finished: Callable[[int], None] | None = None,
+        workers: Workers | None = None,
     ) -> list[Translated]:
         """One result per text, in order; what is not given comes from the checkpoint's own settings.
 
         Empty texts give empty translations. `num_return_sequences` asks for so many hypotheses in `.nbest`.
         When the texts are part of a larger input, `first_number` is the place of the first: samples depend on it.
         `replace_unknowns` puts the source word looked at most, or what the `dictionary` has for it, in the place of
-        each `<unk>`; the tokens stay as they were said.
+        each `<unk>`; the tokens stay as they were said. `workers` (regard.loading.workers) search side by side.
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         settings = self.decoding.asked(
@@ -100,26 +102,37 @@ class Translator(Verbs):
             raise UsageError(f"{num_return_sequences} hypotheses of each text are asked for; ask for at least 1")
         if num_return_sequences > settings.num_beams:
             raise UsageError(f"{num_return_sequences} hypotheses need at least as many beams, not {settings.num_beams}")
-        found = self._search(texts, settings, first_number, finished)
+        found = self._search(texts, settings, first_number, finished, workers)
         results = [self._result(text, found.get(index, [])[:num_return_sequences]) for index, text in enumerate(texts)]
         if replace_unknowns:
             self._replace_unknowns(results, dictionary or {})
         return results
 
+    @property
+    def decoder(self) -> nn.Module:
+        """What a search asks (regard.decoding.protocol.Decoder)."""
+        return self.model
+
     def _search(
-        self, texts: Sequence[str], settings: Decoding, first_number: int, finished: Callable[[int], None] | None
+        self,
+        texts: Sequence[str],
+        settings: Decoding,
+        first_number: int,
+        finished: Callable[[int], None] | None,
+        workers: Workers | None,
     ) -> dict[int, list[Hypothesis]]:
         """The hypotheses for every text that has a word, by its place."""
         sources = [self.encode(text) for text in texts]
         full = [index for index, source in enumerate(sources) if source]
         found = generate(
-            self.model,
+            self.decoder,
             [[*sources[index], self.tokenizer.end] for index in full],
             self.vocabulary,
             settings,
             pad=self.tokenizer.pad,
             numbers=[first_number + index for index in full],
             finished=finished,
+            workers=workers,
         )
         return dict(zip(full, found, strict=True))
 
