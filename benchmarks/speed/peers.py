@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from regard.data.tokenizer import NO_TOKEN
 from regard.int8 import to_int8
+from regard.layers.packed import remember_order
 from regard.public.building import Checkpoint
 from regard.tasks.batches import Batch
 from regard.training.freed_memory import keep_freed_memory
@@ -25,11 +26,13 @@ Step = Callable[[Batch], None]
 
 def read_back(folder: Path, table: Any, family: str) -> Any:
     """Ours, from the folder that a model of `transformers` was saved to."""
-    keep_freed_memory()  # as `regard.load` does
+    keep_freed_memory()  # as `regard.load` does, and below: remember the order of matrices
     values = json.loads((folder / "config.json").read_text())
     checkpoint = Checkpoint(folder, values, torch.device("cpu"))
     config = checkpoint.config(table.public_config)
-    return checkpoint.model(family, config, table.public_names(config), table, checkpoint.weights()).eval()
+    model = checkpoint.model(family, config, table.public_names(config), table, checkpoint.weights()).eval()
+    remember_order(model)
+    return model
 
 
 def same_as(theirs: Any, table: Any, family: str) -> Any:

@@ -29,14 +29,20 @@ def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     module as `.model`. With `int8` its large matrices are kept and multiplied in 8 bits: faster on a CPU, and a little
     less exact (`regard evaluate --int8` says how much). Its `save_pretrained` writes a folder that is opened so again.
     """
-    from regard.int8 import load_int8_weights, stored_in_8_bits, to_int8
-    from regard.recipes.jobs import named_job
+    from regard.int8 import to_int8
+    from regard.layers.packed import remember_order
 
     keep_freed_memory()
+    loaded = _opened(run, device)
     if int8:
-        loaded = load(run, device)
         to_int8(loaded.model)
-        return loaded
+    remember_order(loaded.model)
+    return loaded
+
+
+def _opened(run: str | Path, device: str) -> Any:
+    from regard.int8 import load_int8_weights, stored_in_8_bits
+    from regard.recipes.jobs import named_job
 
     folder = checkpoint_folder(run)
     check_for_use(folder)

@@ -1,17 +1,24 @@
 """Faster products: the same numbers, only inside the block, only where no gradient is wanted."""
 
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import regard
+from export import tiny_runs
 from regard.attention import MultiHeadAttention
 from regard.decoding.generate import generate
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
 from regard.layers import packed as module
-from regard.layers.packed import packed
+from regard.layers.packed import packed, remember_order
 from regard.models import gpt2, transformer
+from regard.native import kernels
 
 needs_kernel = pytest.mark.skipif(not module._available(), reason="this processor or torch has no such product")
 
@@ -49,7 +56,7 @@ def test_a_matrix_is_put_in_order_once_enough_rows_have_come(layer: nn.Linear, m
         faster = vars(layer)["forward"]
         for come, ordered in ((states[:1, :1], False), (states, False), (states, True)):
             torch.testing.assert_close(layer(come), F.linear(come, layer.weight, layer.bias))
-            assert (faster.ordered is not None) == ordered
+            assert (faster.order.matrix is not None) == ordered
 
 
 def test_the_block_leaves_nothing_behind(layer: nn.Linear) -> None:
@@ -67,6 +74,96 @@ def test_a_weight_changed_between_two_blocks_is_seen(layer: nn.Linear) -> None:
         with packed(layer), torch.inference_mode():
             torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))
         layer.weight.data.mul_(2)  # which counts no version, as people do who try what a weight is for
+
+
+@pytest.fixture
+def put_in_order(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """The weights that were put in order, one after the other."""
+    found: list[Tensor] = []
+    made = module._Order.of
+
+    def watched(order: module._Order, weight: Tensor, rows: int) -> Tensor | None:
+        if order.matrix is None:
+            found.append(weight)
+        return made(order, weight, rows)
+
+    monkeypatch.setattr(module._Order, "of", watched)
+    return found
+
+
+@needs_kernel
+@pytest.mark.parametrize(("remembers", "times"), [(False, 3), (True, 1)])
+def test_a_model_that_is_there_to_be_read_remembers_its_order(
+    layer: nn.Linear, put_in_order: list[Tensor], remembers: bool, times: int
+) -> None:
+    if not kernels.are_here():
+        pytest.skip("no kernels here, so nobody could look for changes")
+    if remembers:
+        remember_order(layer)
+    states = shapes()[0]
+    for _ in range(3):
+        with packed(layer), torch.inference_mode():
+            torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))
+            layer(states)
+    assert len(put_in_order) == times
+
+
+def with_another_weight(layer: nn.Linear) -> None:
+    layer.weight.data = torch.randn(600, 512) / 20
+
+
+CHANGES: dict[str, Callable[[nn.Linear], object]] = {
+    "one number": lambda layer: layer.weight.data[300, 7].add_(1.0),
+    "every sign": lambda layer: layer.weight.data.neg_(),
+    "two rows": lambda layer: layer.weight.data[:2].copy_(layer.weight.data[:2].flip(0)),
+    "a head": lambda layer: layer.weight.data[:, 64:128].zero_(),
+    "another tensor": with_another_weight,
+}
+
+
+@needs_kernel
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_who_remembers_sees_what_has_changed(layer: nn.Linear, change: Callable[[nn.Linear], object]) -> None:
+    remember_order(layer)
+    states = shapes()[0]
+    for _ in range(2):
+        with packed(layer), torch.inference_mode():
+            torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))
+        change(layer)
+
+
+@needs_kernel
+def test_a_loaded_model_remembers_and_sees_what_somebody_tries_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put_in_order: list[Tensor]
+) -> None:
+    if not kernels.are_here():
+        pytest.skip("no kernels here, so nobody could look for changes")
+    monkeypatch.setattr(module, "FEWEST", 0)
+    tiny_runs.encoder("bert", tmp_path / "run")
+    loaded = regard.load(tmp_path / "run")
+    texts = ["two dogs are looking at a man in a hat"]
+    first = loaded.embed(texts)
+    times = len(put_in_order)
+    assert times > 0
+    assert (loaded.embed(texts) == first).all()
+    assert len(put_in_order) == times
+    layer = put_in_order[-1]
+    layer.data[0, 0] += 1.0
+    assert (loaded.embed(texts) != first).any()
+    assert len(put_in_order) == times + 1
+
+
+def test_an_order_is_forgotten_with_its_model(layer: nn.Linear) -> None:
+    gc.collect()
+    held = len(module._REMEMBERED)
+    other = nn.Sequential(nn.Linear(512, 600))
+    remember_order(other)
+    with packed(other), torch.inference_mode():
+        other(shapes()[0])
+    assert len(module._REMEMBERED) == held + 2
+    del other
+    gc.collect()
+    assert len(module._REMEMBERED) == held
 
 
 def test_gradients_flow_inside_the_block(layer: nn.Linear) -> None:

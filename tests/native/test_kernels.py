@@ -300,3 +300,29 @@ def test_nothing_is_taken_that_wants_a_gradient_or_is_of_another_kind() -> None:
     assert not kernels.takes(states.to("meta"))
     with torch.inference_mode(False):
         assert not kernels.takes(torch.randn(1, 8))
+
+
+def test_a_fingerprint_tells_every_change() -> None:
+    numbers = torch.randn(3, 50_001)  # more than two parts, the last not full
+    flat, first = numbers.view(-1), kernels.fingerprint(numbers)
+    assert kernels.fingerprint(numbers.clone()) == first
+    found = {first}
+    for place in (0, 63, 64, 65_535, 65_536, 150_002):
+        for change in (-flat[place].item(), flat[place].item() + 1e-6, 0.0):
+            kept = flat[place].item()
+            flat[place] = change
+            found.add(kernels.fingerprint(numbers))
+            flat[place] = kept
+    found |= {kernels.fingerprint(-numbers), kernels.fingerprint(numbers.roll(1, 0)), kernels.fingerprint(flat[:-1])}
+    assert len(found) == 1 + 6 * 3 + 3
+    assert kernels.fingerprint(numbers) == first
+
+
+def test_a_fingerprint_does_not_depend_on_threads() -> None:
+    numbers, threads = torch.randn(300_000), torch.get_num_threads()
+    found = kernels.fingerprint(numbers)
+    try:
+        torch.set_num_threads(1 if threads > 1 else 2)
+        assert kernels.fingerprint(numbers) == found
+    finally:
+        torch.set_num_threads(threads)

@@ -2,8 +2,9 @@
 
 oneDNN multiplies a few rows with a matrix up to three times as fast as torch's own product, if the matrix lies in the
 order in which its kernel takes it: `python -m benchmarks products`. Putting it so costs as much as a product with
-many rows, so it is done once enough of them have come, and forgotten at the end of the block. A weight changed before
-the block is seen, therefore, and one changed inside it is not.
+many rows, so it is done once enough of them have come, and forgotten at the end of the block. A model that was loaded
+to be read remembers it for the next block (`python -m benchmarks single`), in which every matrix is looked through for
+changes before it is used. So a weight changed before a block is seen, and one changed inside it is not.
 
 The operators are those that torch's compiler calls; they are named in this file and nowhere else. Where they are
 missing (other processors, GPUs) and where gradients are wanted, everything stays as it is.
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
@@ -35,6 +37,15 @@ BEHIND: dict[str, tuple[str, list[float], str]] = {
     "silu": ("swish", [], ""),
 }
 Linear = Callable[[Tensor], Tensor]
+Orders = dict[Any, "_Order"]  # of the matrices of a module, by what is done with them
+_REMEMBERED: WeakKeyDictionary[nn.Module, Orders] = WeakKeyDictionary()
+
+
+def remember_order(model: nn.Module) -> None:
+    """From now on, a matrix of this model that one block has put in order is so in the next. It is held twice then, as
+    long as the model is: for one that is there to be read, not for one that learns."""
+    for module in model.modules():
+        _REMEMBERED.setdefault(module, {})
 
 
 @contextmanager
@@ -43,7 +54,7 @@ def packed(model: nn.Module) -> Iterator[None]:
     given = []
     if _available() and sum(parameter.numel() for parameter in model.parameters()) <= MOST:
         for module in model.modules():
-            for name, faster in _faster(module).items():
+            for name, faster in _faster(module, _orders(module)).items():
                 if name not in vars(module):  # else a block around this one has been here
                     setattr(module, name, faster)  # in the instance, where it is found before the method
                     given.append((module, name))
@@ -57,30 +68,68 @@ def packed(model: nn.Module) -> Iterator[None]:
 def product(weight: Float[Tensor, "outputs inputs"]) -> Linear:
     """x -> x W^T for many rows, one after the other, while a matrix stays as it is."""
     plain = partial(F.linear, weight=weight)
-    return _Product(weight, None, plain) if _available() and _fits(weight) else plain
+    return _Product(weight, None, plain, _Order()) if _available() and _fits(weight) else plain
 
 
-def _faster(module: Any) -> dict[str, Callable[..., Tensor]]:
+def _orders(module: nn.Module) -> Orders:
+    """Those that a block before has left, or a place for those of this one."""
+    return _REMEMBERED.get(module, {}) if kernels.are_here() else {}  # else there is nobody to look for changes
+
+
+def _faster(module: Any, orders: Orders) -> dict[str, Callable[..., Tensor]]:
     """Methods of a module that are products with a matrix of its own, and what does them faster."""
+
+    def faster(name: str, weight: Any, bias: Any, activation: str = "none") -> _Product:
+        plain = partial(getattr(type(module), name), module)
+        return _Product(weight, bias, plain, orders.setdefault(name, _Order()), activation)
+
     if isinstance(module, nn.Linear):
         found: dict[str, Callable[..., Tensor]] = {}
         if _fits(module.weight):
-            found["forward"] = _Product(module.weight, module.bias, partial(type(module).forward, module))
+            found["forward"] = faster("forward", module.weight, module.bias)
             if hasattr(module, "rows"):
-                found["rows"] = _Parts(module)
+                found["rows"] = _Parts(module, orders)
         return found
     if isinstance(module, FeedForward) and isinstance(module.expand, nn.Linear) and _fits(module.expand.weight):
-        plain = partial(type(module).activated, module)
-        return {"activated": _Product(module.expand.weight, module.expand.bias, plain, module.kind)}
+        return {"activated": faster("activated", module.expand.weight, module.expand.bias, module.kind)}
     if hasattr(module, "logits") and hasattr(module, "output_weight") and _fits(module.output_weight):
         bias = getattr(module, "output_bias", None)
-        plain = partial(type(module).logits, module)
-        return {"logits": _Product(module.output_weight, None if bias is None else bias.squeeze(1), plain)}
+        return {"logits": faster("logits", module.output_weight, None if bias is None else bias.squeeze(1))}
     return {}
 
 
 def _fits(weight: Any) -> bool:
-    return weight.device.type == "cpu" and weight.dtype == torch.float32 and weight.numel() >= FEWEST
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.float32
+        and weight.numel() >= FEWEST
+        and weight.is_contiguous()
+    )
+
+
+class _Order:
+    """A matrix as oneDNN takes it, once it is worth the work. It knows no module, which would never be forgotten."""
+
+    def __init__(self) -> None:
+        self.seen = 0  # rows that have come
+        self.matrix: Tensor | None = None
+        self.made_of: int | None = None  # the fingerprint of the weight as it was
+
+    def look_through(self, weight: Float[Tensor, "outputs inputs"]) -> None:
+        """Forget a matrix that is no longer that of the weight."""
+        if self.matrix is not None and kernels.fingerprint(weight) != self.made_of:
+            self.matrix = None
+
+    def of(self, weight: Float[Tensor, "outputs inputs"], rows: int) -> Tensor | None:
+        """The matrix for so many rows more; None: they are too few yet."""
+        matrix = self.matrix
+        if matrix is None:
+            self.seen += rows
+            if self.seen < ENOUGH:
+                return None
+            self.made_of = kernels.fingerprint(weight) if kernels.are_here() else None
+            self.matrix = matrix = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
+        return matrix
 
 
 class _Product:
@@ -91,12 +140,12 @@ class _Product:
         weight: Float[Tensor, "outputs inputs"],
         bias: Float[Tensor, "outputs"] | None,
         plain: Linear,
+        order: _Order,
         activation: str = "none",
     ):
-        self.weight, self.bias, self.plain, self.activation = weight, bias, plain, activation
+        self.weight, self.bias, self.plain, self.order, self.activation = weight, bias, plain, order, activation
         self.behind = BEHIND[activation]
-        self.seen = 0
-        self.ordered: Tensor | None = None
+        self.looked_through = False  # in this block
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.numel():
@@ -104,29 +153,30 @@ class _Product:
         rows = states.numel() // states.shape[-1]
         if rows <= kernels.MOST_ROWS and kernels.takes(states):
             return kernels.linear(states, self.weight, self.bias, self.activation)
-        weight = self.weight
+        weight: Tensor | None = self.weight
         if rows > 1:  # for a single row the matrix is read as it lies
-            if self.ordered is None:
-                self.seen += rows
-                if self.seen < ENOUGH:
-                    return self.plain(states)
-                self.ordered = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
-            weight = self.ordered
+            if not self.looked_through:
+                self.order.look_through(self.weight)
+                self.looked_through = True
+            weight = self.order.of(self.weight, rows)
+            if weight is None:
+                return self.plain(states)
         return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, *self.behind)
 
 
 class _Parts:
     """Some of the outputs alone (regard.attention.multihead.Projection)."""
 
-    def __init__(self, layer: Any):
-        self.layer = layer
+    def __init__(self, layer: Any, orders: Orders):
+        self.layer, self.orders = layer, orders
         self.products: dict[tuple[int, int], _Product] = {}
 
     def __call__(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
         if (start, stop) not in self.products:
             weight, bias = self.layer.weight[start:stop], self.layer.bias
             plain = partial(type(self.layer).rows, self.layer, start=start, stop=stop)
-            self.products[start, stop] = _Product(weight, None if bias is None else bias[start:stop], plain)
+            order = self.orders.setdefault((start, stop), _Order())
+            self.products[start, stop] = _Product(weight, None if bias is None else bias[start:stop], plain, order)
         return self.products[start, stop](states)
 
 

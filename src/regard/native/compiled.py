@@ -34,11 +34,12 @@ FUNCTIONS = {
     "pack8": [*[POINTER] * 2, *[LONG] * 2],
     "linear8": [POINTER, POINTER, LONG, *[POINTER] * 6, LONG, ctypes.c_int, *[LONG] * 2, *[POINTER] * 2],
     "threads": [],
+    "fingerprint": [POINTER, LONG],
     "room_of_many": [LONG] * 3,
     "attend_many": [*[POINTER] * 6, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
     "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
 }
-COUNTS = ("packed8_size", "threads", "room_of_many")  # functions that return a number
+COUNTS = ("packed8_size", "threads", "fingerprint", "room_of_many")  # functions that return a number
 
 
 @cache
