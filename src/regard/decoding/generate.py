@@ -103,12 +103,14 @@ def reading(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Without dropout inside the block, and as it was afterwards."""
-    was_training = model.training
-    model.eval()
+    learning = [module for module in model.modules() if module.training]
+    for module in learning:
+        module.training = False
     try:
         yield
     finally:
-        model.train(was_training)
+        for module in learning:
+            module.training = True
 
 
 def search(

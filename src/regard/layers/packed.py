@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from regard.layers.blocks import FeedForward
 from regard.native import kernels
 
-FEWEST = 2**18  # numbers in a matrix that is worth the call
+FEWEST = 2**17  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
 ENOUGH = 64  # rows that come in company before a matrix is put in order: a short prompt alone is faster without
 ROWS = 32  # the order of a matrix is the same for any number of rows but one
@@ -55,14 +55,15 @@ def packed(model: nn.Module) -> Iterator[None]:
     if _available() and sum(parameter.numel() for parameter in model.parameters()) <= MOST:
         for module in model.modules():
             for name, faster in _faster(module, _orders(module)).items():
-                if name not in vars(module):  # else a block around this one has been here
-                    setattr(module, name, faster)  # in the instance, where it is found before the method
-                    given.append((module, name))
+                own = vars(module)  # where it is found before the method
+                if name not in own:  # else a block around this one has been here
+                    own[name] = faster
+                    given.append((own, name))
     try:
         yield
     finally:
-        for module, name in given:
-            delattr(module, name)
+        for own, name in given:
+            del own[name]
 
 
 def product(weight: Float[Tensor, "outputs inputs"]) -> Linear:
