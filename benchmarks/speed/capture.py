@@ -1,9 +1,10 @@
 """What looking costs: BERT-base with random weights over texts of 512 tokens, one by one, all attention weights kept.
 
 The peer is Hugging Face transformers with `eager` attention and `output_attentions=True`, the only way to its weights.
-Ours are recomputed exactly behind the fused kernel; they must agree within 1e-5. One head of one layer is compared with
-no looking at all: its ratio is what is left of the speed. Each side has a process of its own; ours reads the texts of a
-round inside one `packed` block, as the verbs of a loaded model do, and packing is part of its time.
+Ours are those our kernel read with, or, where there is none, recomputed exactly behind torch's; they must agree within
+1e-5. One head of one layer, which is recomputed, is compared with no looking at all: its ratio is what is left of the
+speed. Each side has a process of its own; ours reads the texts of a round inside one `packed` block, as the verbs of a
+loaded model do, and looking through the matrices for changes is part of its time.
 """
 
 import argparse

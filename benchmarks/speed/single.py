@@ -33,7 +33,7 @@ PAIRS = {
 def measure(options: list[str]) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks single", description=__doc__)
     parser.add_argument("--data")
-    parser.add_argument("--sentences", type=int, default=20)
+    parser.add_argument("--sentences", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--quick", action="store_true", help="tiny models, to see that everything runs")
     arguments = parser.parse_args(options)

@@ -88,7 +88,7 @@ def load_for(verb: str, run: str | Path, *, int8: bool = False) -> Any:
 
 
 def workers(run: str | Path, count: int | None = None, *, int8: bool = False) -> "Workers":
-    """Processes that each load this run, for the `workers` of its `translate` or `generate`, inside a `with` block.
+    """Processes that each load this run, for the `workers` of its `translate`, inside a `with` block.
 
     With a `count` there are so many, and they share the threads of this one. Without, a long input is tried both ways,
     on all threads and on as many processes, and goes on in the faster one.
@@ -99,7 +99,7 @@ def workers(run: str | Path, count: int | None = None, *, int8: bool = False) ->
 
 
 def _decoder(folder: str, int8: bool) -> Any:
-    return load(folder, int8=int8).decoder
+    return load_for("translate", folder, int8=int8).decoder
 
 
 def checkpoint_folder(run: str | Path) -> Path:

@@ -56,7 +56,21 @@ def test_a_matrix_is_put_in_order_once_enough_rows_have_come(layer: nn.Linear, m
         faster = vars(layer)["forward"]
         for come, ordered in ((states[:1, :1], False), (states, False), (states, True)):
             torch.testing.assert_close(layer(come), F.linear(come, layer.weight, layer.bias))
-            assert (faster.order.matrix is not None) == ordered
+            assert (faster.ordered is not None) == ordered
+
+
+@needs_kernel
+def test_a_few_rows_need_no_order(layer: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kernels.are_here():
+        pytest.skip("no kernels here: torch's product does it")
+    monkeypatch.setattr(module, "ENOUGH", 100)
+    with packed(layer), torch.inference_mode():
+        faster = vars(layer)["forward"]
+        for rows, ordered in ((kernels.MOST_ROWS, False), (kernels.MOST_LYING, False), (kernels.MOST_LYING + 5, True)):
+            states = torch.randn(rows, 512)
+            for _ in range(1 + (rows == kernels.MOST_ROWS) * 20):  # which are not counted
+                torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))
+            assert (faster.ordered is not None) == ordered
 
 
 def test_the_block_leaves_nothing_behind(layer: nn.Linear) -> None:
@@ -82,10 +96,12 @@ def put_in_order(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
     found: list[Tensor] = []
     made = module._Order.of
 
-    def watched(order: module._Order, weight: Tensor, rows: int) -> Tensor | None:
-        if order.matrix is None:
+    def watched(order: module._Order, weight: Tensor) -> Tensor:
+        before = order.matrix
+        matrix = made(order, weight)
+        if matrix is not before:
             found.append(weight)
-        return made(order, weight, rows)
+        return matrix
 
     monkeypatch.setattr(module._Order, "of", watched)
     return found

@@ -46,6 +46,14 @@ def test_a_product_is_torchs(name: str, shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(found, activated(name, F.linear(states, weight, bias)), atol=2e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 18, 48])
+@pytest.mark.parametrize(("outputs", "inputs"), [(64, 96), (67, 101), (3, 5), (1, 16)])
+def test_products_of_any_size_are_torchs(rows: int, outputs: int, inputs: int) -> None:
+    states, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
+    found = kernels.linear(states, weight, bias)
+    torch.testing.assert_close(found, F.linear(states, weight, bias), atol=1e-5, rtol=1e-5)
+
+
 def test_a_product_needs_neither_a_bias_nor_neighbouring_inputs() -> None:
     states, weight = torch.randn(64, 2).T, torch.randn(33, 64)
     assert not states.is_contiguous()

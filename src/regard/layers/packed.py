@@ -1,10 +1,11 @@
 """Faster products while a model only reads.
 
-oneDNN multiplies a few rows with a matrix up to three times as fast as torch's own product, if the matrix lies in the
-order in which its kernel takes it: `python -m benchmarks products`. Putting it so costs as much as a product with
-many rows, so it is done once enough of them have come, and forgotten at the end of the block. A model that was loaded
-to be read remembers it for the next block (`python -m benchmarks single`), in which every matrix is looked through for
-changes before it is used. So a weight changed before a block is seen, and one changed inside it is not.
+A few rows are multiplied by a kernel of our own, which reads matrices as they lie (regard.native). More are multiplied by
+oneDNN, up to twice as fast as by torch's own product if the matrix lies in the order in which its kernel takes it:
+`python -m benchmarks products`. Putting it so costs as much as a product with many rows, so it is done once enough of
+them have come, and forgotten at the end of the block. A model that was loaded to be read remembers it for the next block
+(`python -m benchmarks single`), in which every matrix is looked through for changes before it is used. So a weight
+changed before a block is seen, and one changed inside it is not.
 
 The operators are those that torch's compiler calls; they are named in this file and nowhere else. Where they are
 missing (other processors, GPUs) and where gradients are wanted, everything stays as it is.
@@ -26,7 +27,7 @@ from regard.native import kernels
 
 FEWEST = 2**17  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
-ENOUGH = 64  # rows that come in company before a matrix is put in order: a short prompt alone is faster without
+ENOUGH = 64  # rows of a block before a matrix is put in order: a short text alone is faster without
 ROWS = 32  # the order of a matrix is the same for any number of rows but one
 # What oneDNN can do to a product before it writes it, by the names of regard.layers.blocks.
 BEHIND: dict[str, tuple[str, list[float], str]] = {
@@ -112,24 +113,16 @@ class _Order:
     """A matrix as oneDNN takes it, once it is worth the work. It knows no module, which would never be forgotten."""
 
     def __init__(self) -> None:
-        self.seen = 0  # rows that have come
         self.matrix: Tensor | None = None
         self.made_of: int | None = None  # the fingerprint of the weight as it was
 
-    def look_through(self, weight: Float[Tensor, "outputs inputs"]) -> None:
-        """Forget a matrix that is no longer that of the weight."""
-        if self.matrix is not None and kernels.fingerprint(weight) != self.made_of:
-            self.matrix = None
-
-    def of(self, weight: Float[Tensor, "outputs inputs"], rows: int) -> Tensor | None:
-        """The matrix for so many rows more; None: they are too few yet."""
+    def of(self, weight: Float[Tensor, "outputs inputs"]) -> Tensor:
+        """The matrix of this weight, from the block before if nothing has changed since."""
+        known = kernels.fingerprint(weight) if kernels.are_here() else None
         matrix = self.matrix
-        if matrix is None:
-            self.seen += rows
-            if self.seen < ENOUGH:
-                return None
-            self.made_of = kernels.fingerprint(weight) if kernels.are_here() else None
-            self.matrix = matrix = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
+        if matrix is None or known != self.made_of:
+            matrix = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
+            self.matrix, self.made_of = matrix, known
         return matrix
 
 
@@ -146,23 +139,30 @@ class _Product:
     ):
         self.weight, self.bias, self.plain, self.order, self.activation = weight, bias, plain, order, activation
         self.behind = BEHIND[activation]
-        self.looked_through = False  # in this block
+        self.seen = 0  # rows that have come in this block
+        self.ordered: Tensor | None = None  # once they were enough
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
         if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.numel():
             return self.plain(states)
         rows = states.numel() // states.shape[-1]
-        if rows <= kernels.MOST_ROWS and kernels.takes(states):
+        own = rows <= kernels.MOST_LYING and kernels.takes(states)
+        if own and rows <= kernels.MOST_ROWS:
             return kernels.linear(states, self.weight, self.bias, self.activation)
         weight: Tensor | None = self.weight
         if rows > 1:  # for a single row the matrix is read as it lies
-            if not self.looked_through:
-                self.order.look_through(self.weight)
-                self.looked_through = True
-            weight = self.order.of(self.weight, rows)
-            if weight is None:
-                return self.plain(states)
-        return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, *self.behind)
+            weight = self._in_order(rows)
+        if weight is not None:
+            return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, *self.behind)
+        return kernels.linear(states, self.weight, self.bias, self.activation) if own else self.plain(states)
+
+    def _in_order(self, rows: int) -> Tensor | None:
+        """None: too few rows have come for it."""
+        if self.ordered is None:
+            self.seen += rows
+            if self.seen >= ENOUGH:
+                self.ordered = self.order.of(self.weight)
+        return self.ordered
 
 
 class _Parts:

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from regard.native.compiled import LONGS, library
 
-ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of products.c
-MOST_ROWS = 2  # of a product that is not in 8 bits: with more, kernels made for many are faster
+ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of activations.h
+MOST_ROWS = 8  # of a product that is not in 8 bits: with more, kernels made for many are faster,
+MOST_LYING = 48  # but not faster than a matrix could be put into their order
 MOST_QUERIES = 8  # that ask one memory, a few; from there on they are many
 MOST_KEYS = 4096  # of many queries: with more, torch's kernel, which never has all scores of a query at once, is faster
 VECTOR = 16  # numbers: the values that many queries read have a multiple of it

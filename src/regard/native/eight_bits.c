@@ -1,79 +1,13 @@
-/* What generating text word by word is made of, but for attention: products with a few rows, norms, products of 8 bits.
-
-   Libraries of matrix products are made for many rows. With one row, every weight is read from memory and used once, so
-   a product takes as long as reading takes, if nothing stands in its way: these loops read each matrix from its
-   beginning to its end, a stretch of it per thread, and leave the vectors to the compiler. */
+/* Products of 8 bits, of matrices in an order of their own. A vector holds four inputs of each of LANES outputs, a block VECTORS of them: with four inputs of
+   a row in every lane, an instruction or three add four products to each output. ROWS rows share what is loaded. */
 
 #if defined __x86_64__
 #include <immintrin.h>
 #endif
-#include "common.h"
+#include "activations.h"
 
 #define SMALLEST 1.17549435e-38f /* a row of zeros has a scale, too */
 
-/* Activations, numbered as in kernels.py; a loop over one of them is vectorised. */
-enum { NONE, RELU, GELU, GELU_TANH, SILU };
-
-static inline float sigmoid(float x) {
-    float e = exponential(-fabsf(x));
-    return (x < 0 ? e : 1) / (1 + e);
-}
-
-/* Within 1.5e-7: Abramowitz and Stegun, 7.1.26. */
-static inline float error_function(float x) {
-    float t = 1 / (1 + 0.3275911f * fabsf(x));
-    float series = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-    float found = 1 - series * exponential(-x * x);
-    return x < 0 ? -found : found;
-}
-
-static void activate(float *y, long size, int activation) {
-    if (activation == RELU)
-        for (long i = 0; i < size; i++) y[i] = larger(y[i], 0);
-    if (activation == GELU)
-        for (long i = 0; i < size; i++) y[i] = y[i] * 0.5f * (1 + error_function(y[i] * 0.707106781f));
-    if (activation == GELU_TANH)
-        for (long i = 0; i < size; i++) y[i] *= sigmoid(1.595769122f * (y[i] + 0.044715f * y[i] * y[i] * y[i]));
-    if (activation == SILU)
-        for (long i = 0; i < size; i++) y[i] *= sigmoid(y[i]);
-}
-
-/* y = f(W x + b) for each row x. `bias` may be NULL. */
-void linear(float *y, const float *x, long rows, const float *weight, const float *bias, int activation, long outputs,
-            long inputs) {
-#pragma omp parallel
-    {
-        long first, last;
-        stretch(outputs, &first, &last);
-        for (long output = first; output < last; output++)
-            for (long row = 0; row < rows; row++)
-                y[row * outputs + output] =
-                    dot(weight + output * inputs, x + row * inputs, inputs) + (bias ? bias[output] : 0);
-        for (long row = 0; row < rows; row++) activate(y + row * outputs + first, last - first, activation);
-    }
-}
-
-/* LayerNorm(x + z) for each row: (s - mean) / sqrt(variance + epsilon) * weight + bias, with s = x + z. */
-void add_norm(float *y, const float *x, const float *z, long rows, long size, const float *weight, const float *bias,
-              float epsilon) {
-#pragma omp parallel if (rows > 1)
-    {
-        long first, last;
-        stretch(rows, &first, &last);
-        for (long row = first; row < last; row++) {
-            const float *a = x + row * size, *b = z + row * size;
-            float *s = y + row * size, mean = 0, variance = 0;
-            for (long i = 0; i < size; i++) mean += s[i] = a[i] + b[i];
-            mean /= size;
-            for (long i = 0; i < size; i++) variance += (s[i] - mean) * (s[i] - mean);
-            float scale = 1 / sqrtf(variance / size + epsilon);
-            for (long i = 0; i < size; i++) s[i] = (s[i] - mean) * scale * weight[i] + bias[i];
-        }
-    }
-}
-
-/* Products of 8 bits. A vector holds four inputs of each of LANES outputs, a block VECTORS of them: with four inputs of
-   a row in every lane, an instruction or three add four products to each output. ROWS rows share what is loaded. */
 #if defined __AVX512VNNI__ && defined __AVX512BW__
 enum { LANES = 16, VECTORS = 4, ROWS = 6 };
 typedef __m512i Vector;

@@ -1,0 +1,20 @@
+#include "common.h"
+
+/* LayerNorm(x + z) for each row: (s - mean) / sqrt(variance + epsilon) * weight + bias, with s = x + z. */
+void add_norm(float *y, const float *x, const float *z, long rows, long size, const float *weight, const float *bias,
+              float epsilon) {
+#pragma omp parallel if (rows > 1)
+    {
+        long first, last;
+        stretch(rows, &first, &last);
+        for (long row = first; row < last; row++) {
+            const float *a = x + row * size, *b = z + row * size;
+            float *s = y + row * size, mean = 0, variance = 0;
+            for (long i = 0; i < size; i++) mean += s[i] = a[i] + b[i];
+            mean /= size;
+            for (long i = 0; i < size; i++) variance += (s[i] - mean) * (s[i] - mean);
+            float scale = 1 / sqrtf(variance / size + epsilon);
+            for (long i = 0; i < size; i++) s[i] = (s[i] - mean) * scale * weight[i] + bias[i];
+        }
+    }
+}
