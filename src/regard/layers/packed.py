@@ -1,9 +1,9 @@
 """Faster products while a model only reads.
 
-A few rows are multiplied by a kernel of our own, which reads matrices as they lie (regard.native). More are multiplied by
-oneDNN, up to twice as fast as by torch's own product if the matrix lies in the order in which its kernel takes it:
+A few rows are multiplied by a kernel of our own, which reads matrices as they lie (regard.native). More are multiplied
+by oneDNN, up to twice as fast as by torch's own product if the matrix lies in the order in which its kernel takes it:
 `python -m benchmarks products`. Putting it so costs as much as a product with many rows, so it is done once enough of
-them have come, and forgotten at the end of the block. A model that was loaded to be read remembers it for the next block
+them have come, and forgotten at the end of the block. A model that was loaded to be read remembers it for the next
 (`python -m benchmarks single`), in which every matrix is looked through for changes before it is used. So a weight
 changed before a block is seen, and one changed inside it is not.
 
