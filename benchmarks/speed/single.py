@@ -1,8 +1,8 @@
 """One text at a time, as a program asks that answers a person: Transformer-base, BERT-base and all-MiniLM-L6-v2.
 
-Sentences of Multi30k are translated one after the other (five beams and greedy), sentences of SST-2 become vectors one
-after the other. Sides and checks are those of `translate` and `encode`. `regard, forgetful` puts its matrices in order
-for each text anew (regard.layers.packed).
+Sentences of Multi30k are translated one after the other (five beams and greedy), sentences of SST-2 and paragraphs of
+them become vectors one after the other. Sides and checks are those of `translate` and `encode`. `regard, forgetful`
+puts its matrices in order for each paragraph anew (regard.layers.packed); sentences are too short for that.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from speed.apart import Apart
 from speed.rounds import ROUNDS, compare
 
 Answer = Callable[..., list[Any]]
+PIECES = {1: "sentences", 8: "paragraphs"}  # so many sentences of SST-2 in one
 PAIRS = {
     ("regard", "regard, forgetful"): None,
     ("regard", "transformers"): None,
@@ -40,9 +41,11 @@ def measure(options: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         translations = translated(folder, arguments)
+        models = {"bert-base": encode.random_bert(folder / "base", arguments.quick), "minilm": packaged()}
         vectors = {
-            "bert-base": embedded(encode.random_bert(folder / "base", arguments.quick), folder, arguments),
-            "minilm": embedded(packaged(), folder, arguments),
+            f"{model}, {PIECES[together]}": embedded(weights, folder, together, arguments)
+            for model, weights in models.items()
+            for together in PIECES
         }
     return {"sentences": arguments.sentences, "cases": {**translations, **vectors}}
 
@@ -58,8 +61,14 @@ def translated(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "transformers": Apart(one_by_one, translate.theirs, folder),
         "ctranslate2": Apart(one_by_one, translate.engine, folder, "float32", 1, threads),
         "ctranslate2 int8": Apart(one_by_one, translate.engine, folder, "int8", 1, threads),
+        "ctranslate2 int8, one thread": Apart(one_by_one, translate.engine, folder, "int8", 1, 1),
     }
-    pairs = {**PAIRS, ("regard", "ctranslate2"): None, ("regard int8", "ctranslate2 int8"): None}
+    pairs = {
+        **PAIRS,
+        ("regard", "ctranslate2"): None,
+        ("regard int8", "ctranslate2 int8"): None,
+        ("regard int8", "ctranslate2 int8, one thread"): None,  # where threads do not pay
+    }
     found = {}
     for beams in (5, 1):
         said = {name: side(rows, beams) for name, side in sides.items()}
@@ -73,9 +82,9 @@ def translated(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def embedded(weights: Path, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    known = named_labelled("sst2", data_folder(arguments.data), "test")
-    texts = [each.text for each in islice(known, arguments.sentences)]
+def embedded(weights: Path, folder: Path, together: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    known = [each.text for each in islice(named_labelled("sst2", data_folder(arguments.data), "test"), 1000)]
+    texts = [" ".join(known[first * together :][:together]) for first in range(arguments.sentences)]
     graph = folder / f"{weights.name}.onnx"
     encode.write_graphs(weights, graph)
     sides = {
