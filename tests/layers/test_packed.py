@@ -66,7 +66,8 @@ def test_a_few_rows_need_no_order(layer: nn.Linear, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "ENOUGH", 100)
     with packed(layer), torch.inference_mode():
         faster = vars(layer)["forward"]
-        for rows, ordered in ((kernels.MOST_ROWS, False), (kernels.MOST_LYING, False), (kernels.MOST_LYING + 5, True)):
+        most = kernels.MOST_UNORDERED
+        for rows, ordered in ((kernels.MOST_ROWS, False), (most, False), (most + 5, True)):
             states = torch.randn(rows, 512)
             for _ in range(1 + (rows == kernels.MOST_ROWS) * 20):  # which are not counted
                 torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))

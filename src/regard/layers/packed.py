@@ -146,7 +146,7 @@ class _Product:
         if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.numel():
             return self.plain(states)
         rows = states.numel() // states.shape[-1]
-        own = rows <= kernels.MOST_LYING and kernels.takes(states)
+        own = rows <= kernels.MOST_UNORDERED and kernels.takes(states)
         if own and rows <= kernels.MOST_ROWS:
             return kernels.linear(states, self.weight, self.bias, self.activation)
         weight: Tensor | None = self.weight

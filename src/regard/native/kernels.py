@@ -12,8 +12,8 @@ from torch import Tensor
 from regard.native.compiled import LONGS, library
 
 ACTIVATIONS = ("none", "relu", "gelu", "gelu_tanh", "silu")  # in the order of activations.h
-MOST_ROWS = 8  # of a product that is not in 8 bits: with more, kernels made for many are faster,
-MOST_LYING = 48  # but not faster than a matrix could be put into their order
+MOST_ROWS = 8  # of a product that is not in 8 bits: with more, kernels are faster that take a matrix in their order,
+MOST_UNORDERED = 48  # but up to here, putting it so for a single text takes longer than it saves
 MOST_QUERIES = 8  # that ask one memory, a few; from there on they are many
 MOST_KEYS = 4096  # of many queries: with more, torch's kernel, which never has all scores of a query at once, is faster
 VECTOR = 16  # numbers: the values that many queries read have a multiple of it
