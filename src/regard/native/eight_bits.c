@@ -89,6 +89,30 @@ static float quantised(uint8_t *q, const float *x, long inputs, const int64_t *c
     return largest;
 }
 
+/* What there is to know of each output of a block. */
+typedef struct {
+    const float *scale, *bias, *whole;
+    const int32_t *sums;
+} Outputs;
+
+/* y[width] from the sums of whole numbers: in their scale, with b and with the inputs that stayed whole. With a width
+   that is known when this is compiled, all of it stays in registers. */
+static inline __attribute__((always_inline)) void finished(float *restrict y, const int32_t *restrict found,
+                                                           const Outputs *of, const float *restrict x, float largest,
+                                                           const int64_t *columns, long few, long outputs, long width) {
+    const float *restrict scale = of->scale, *restrict bias = of->bias;
+    const int32_t *restrict sums = of->sums;
+    if (bias)
+        for (long o = 0; o < width; o++) y[o] = (float)(found[o] - sums[o]) * scale[o] * largest + bias[o];
+    else
+        for (long o = 0; o < width; o++) y[o] = (float)(found[o] - sums[o]) * scale[o] * largest;
+    for (long c = 0; c < few; c++) {
+        const float *restrict whole = of->whole + c * outputs;
+        float input = x[columns[c]];
+        for (long o = 0; o < width; o++) y[o] += input * whole[o];
+    }
+}
+
 /* y = f(W x + b) in 8 bits for each row x: see regard/layers/int8.py. `scale` is that of a product of whole numbers,
    `sums` are 128 times the sums of an output's weights; `whole` are the weights [few, outputs] of the `few` inputs
    `columns` that stay whole. `q` and `largest` are room for rows of whole numbers, and what 127 stands for in each. */
@@ -108,20 +132,18 @@ void linear8(float *y, const float *x, long rows, const int8_t *packed, const fl
         for (long item = first; item < last; item++) {
             long start = item / chunks * BLOCK, width = outputs - start < BLOCK ? outputs - start : BLOCK;
             long until = item % chunks * CHUNK + CHUNK < rows ? item % chunks * CHUNK + CHUNK : rows;
+            Outputs of = {scale + start, bias ? bias + start : 0, whole + start, sums + start};
             for (long row = item % chunks * CHUNK; row < until; row += ROWS) {
                 long some = until - row < ROWS ? until - row : ROWS;
                 int32_t found[ROWS][BLOCK];
                 some_rows8(found, packed + start * fours * 4, q + row * fours * 4, some, fours);
                 for (long i = 0; i < some; i++) {
                     float *result = y + (row + i) * outputs + start;
-                    for (long o = 0; o < width; o++)
-                        result[o] = (float)(found[i][o] - sums[start + o]) * scale[start + o] * largest[row + i];
-                    if (bias)
-                        for (long o = 0; o < width; o++) result[o] += bias[start + o];
-                    for (long c = 0; c < few; c++) {
-                        float input = x[(row + i) * inputs + columns[c]];
-                        for (long o = 0; o < width; o++) result[o] += input * whole[c * outputs + start + o];
-                    }
+                    const float *input = x + (row + i) * inputs;
+                    if (width == BLOCK)
+                        finished(result, found[i], &of, input, largest[row + i], columns, few, outputs, BLOCK);
+                    else
+                        finished(result, found[i], &of, input, largest[row + i], columns, few, outputs, width);
                     activate(result, width, activation);
                 }
             }
