@@ -3,7 +3,7 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint type format docs bench clean
+.PHONY: help setup demo test lint type format docs bench measure clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -30,11 +30,15 @@ format: $(VENV)/.ready-lint  ## Format the code
 docs: $(VENV)/.ready-docs  ## Build the site into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-bench: $(VENV)/.ready-bench  ## Say which benchmarks there are; JOB=translate runs one of speed
+# In an environment of its own: peers bring a torchvision made for another build of torch, which tests must not meet.
+bench:  ## Say which benchmarks there are; JOB=translate runs one of speed
+	@$(MAKE) --no-print-directory VENV=$(VENV)-bench measure
+
+measure: $(VENV)/.ready-bench
 	@$(BIN)/python $(if $(JOB),-m benchmarks $(JOB),benchmarks/list.py)
 
-clean:  ## Remove the virtual environment and caches (runs stay)
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis site
+clean:  ## Remove the virtual environments and caches (runs stay)
+	rm -rf $(VENV) $(VENV)-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis site
 
 # One stamp per extra; a second run starts at once. constraints.txt pins torch to a build that needs no GPU packages.
 $(VENV)/.ready-%: pyproject.toml constraints.txt | $(VENV)/bin/python
