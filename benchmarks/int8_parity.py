@@ -16,6 +16,7 @@ import regard
 from minilm_parity import packaged
 from regard.data.named import data_folder, named_labelled
 from regard.recipes import runner
+from regard.tasks.embedding_scores import turned_vectors
 from result_files import write_result
 from trainings import trained
 
@@ -57,12 +58,12 @@ def embedded(data: str | None) -> dict[str, Any]:
     """How far vectors turn."""
     known = islice(named_labelled("sst2", data_folder(data), "train"), SENTENCES)
     texts = [each.text for each in known]
-    whole, int8 = (regard.load(packaged(), int8=bits).embed(texts, normalize=True) for bits in (False, True))
-    cosines = (whole * int8).sum(1)
+    whole, int8 = (regard.load(packaged(), int8=bits).embed(texts) for bits in (False, True))
+    found = turned_vectors(texts, whole, int8)
     return {
-        "sentences": len(texts),
-        "smallest_cosine": float(cosines.min()),
-        "mean_cosine": float(cosines.mean()),
+        "sentences": found.texts,
+        "smallest_cosine": found.smallest_cosine,
+        "mean_cosine": found.mean_cosine,
     }
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import regard
 from regard import families
+from regard.cli import app
 from regard.data.conllu import read_conllu
 from regard.errors import RegardError, UsageError
 from regard.recipes import from_values, runner
@@ -99,6 +101,11 @@ def test_a_trained_elmo_embeds_words_each_sentence_by_itself(elmo: Path) -> None
     short, empty, long = loaded.embed([["the", "dog"], "", "the dog sees the zebra ."])
     assert (short.shape, empty.shape, long.shape) == ((3, 2, 16), (3, 0, 16), (3, 6, 16))
     np.testing.assert_allclose(loaded.embed([["the", "dog"]])[0], short, atol=1e-6)
+
+
+def test_the_command_line_says_that_vectors_of_an_elmo_are_of_words(elmo: Path) -> None:
+    with pytest.raises(UsageError, match="has vectors for words, not for texts"):
+        CliRunner().invoke(app, ["embed", str(elmo)], input="the dog\n", catch_exceptions=False)
 
 
 def test_an_elmo_survives_saving(elmo: Path, tmp_path: Path) -> None:

@@ -385,3 +385,24 @@ def test_the_recipes_can_be_built(name: str) -> None:
     section = {"mask-fill": MaskFillData, "classify": ClassificationData}[known.task]
     settings.build(section, known.data, "data")
     assert load_recipe("sst2-bert", ["start=null"]).start is None
+
+
+def test_the_command_line_says_how_far_8_bits_turn_vectors(trained: Path, tmp_path: Path) -> None:
+    run, texts = str(trained), tmp_path / "texts.txt"
+    texts.write_text("the cat likes mat .\n\nthe dog\n")
+    asked = ("evaluate", run, "--int8", "--texts", str(texts))
+    found = json.loads(invoke(*asked, "--json"))
+    read = ["the cat likes mat .", "the dog"]  # an empty line has no vector to turn
+    whole, int8 = (regard.load(trained, int8=bits).embed(read, normalize=True) for bits in (False, True))
+    cosines = (whole * int8).sum(1)
+    assert found["texts"] == 2
+    assert found["mean_cosine"] == pytest.approx(cosines.mean(), abs=1e-6)
+    assert found["smallest_cosine"] == pytest.approx(cosines.min(), abs=1e-6)
+    assert 0.9 < found["smallest_cosine"] < 1
+    assert found["most_turned"] == read[int(cosines.argmin())]
+    assert f"{found['mean_cosine']:.4f} with the whole ones on average" in invoke(*asked)
+    texts.write_text("\n\n")
+    with pytest.raises(UsageError, match="there is no text in it"):
+        invoke(*asked)
+    with pytest.raises(UsageError, match="it goes with --int8"):
+        invoke("evaluate", run, "--texts", str(texts))

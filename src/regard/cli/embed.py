@@ -35,7 +35,6 @@ def embed(
 ) -> None:
     """One vector per text: a line of numbers each, in order. Of long texts the beginning is read."""
     from regard.bulk.verb import Wishes, in_bulk
-    from regard.loading import load_for
     from regard.progress import counting
 
     wishes = Wishes(out, engine, actors, part_rows, int8, as_json)
@@ -44,7 +43,7 @@ def embed(
         return
     if output is not None and Path(output).suffix != ".npy":
         raise UsageError(f"-o {output}: the name must end in .npy")
-    embedder = load_for("embed", run, int8=int8)
+    embedder = load_embedder(run, int8)
     rows: list[Any] = []
     with counting("embedding") as finished:
         for piece in in_pieces(documents(file, text_column), TEXTS_AT_ONCE, typed=file is None):
@@ -58,6 +57,17 @@ def embed(
                 print(json.dumps({"line": number + 1, "embedding": vector}) if as_json else plain)
     if output is not None:
         save_vectors(rows, output)
+
+
+def load_embedder(run: str, int8: bool) -> Any:
+    """A run that makes one vector of each text, or of each picture."""
+    from regard.loading import load_for
+    from regard.tasks.bidirectional_lm import BidirectionalLM
+
+    loaded = load_for("embed", run, int8=int8)
+    if isinstance(loaded, BidirectionalLM):
+        raise UsageError(f"{run} has vectors for words, not for texts: regard.load({run!r}).embed([...]) gives them")
+    return loaded
 
 
 def save_vectors(parts: list[Any], output: str) -> None:

@@ -1,6 +1,7 @@
 """`regard evaluate`: the scores of runs, and what 8 bits change of them."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,16 +30,26 @@ def evaluate(
     int8: Annotated[
         bool, typer.Option("--int8", help="With large matrices in 8 bits, beside the whole model.")
     ] = False,
+    texts: Annotated[
+        str | None,
+        typer.Option("--texts", help="With --int8: how far the vectors of these texts (one a line) turn, no split."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score runs on a split of their own data.
 
-    BLEU and chrF with intervals, perplexity, accuracy, BLEU by length, and alignment error where gold links exist.
+    BLEU and chrF with intervals, perplexity, accuracy, BLEU by length, and alignment error where gold links exist. With
+    --int8 --texts FILE, any checkpoint that makes vectors is compared with itself in 8 bits.
     """
     from functools import partial
 
     from regard.recipes import runner
 
+    if texts is not None:
+        if not int8 or curve is not None:
+            raise UsageError("--texts compares vectors with those in 8 bits: it goes with --int8, and without --curve")
+        show(runs, [turned(run, texts) for run in runs], as_json)
+        return
     check_curve(curve, runs)
     scored = partial(
         runner.evaluate,
@@ -56,8 +67,17 @@ def evaluate(
         from regard.views.curve import length_curve
 
         length_curve(dict(zip(short_names(runs), (known.lengths for known in found), strict=True)), curve)
+    show(runs, found, as_json, split, in_8_bits)
+    if curve is not None and not as_json:
+        print(f"wrote {curve}")
+
+
+def show(
+    runs: list[str], found: list[Any], as_json: bool, split: str | None = None, in_8_bits: Sequence[Any] = ()
+) -> None:
+    """All that was found of the runs, and of the same in 8 bits if they were asked."""
     if as_json:
-        records = [{"split": split, **known.as_dict()} for known in found]
+        records = [({"split": split} if split else {}) | known.as_dict() for known in found]
         for record, known in zip(records, in_8_bits, strict=False):
             record["int8"] = known.as_dict()
         several = [{"run": run, **record} for run, record in zip(runs, records, strict=True)]
@@ -67,8 +87,23 @@ def evaluate(
         print(f"{run}\n{known.told()}\n" if len(runs) > 1 else known.told())
     for whole, known in zip(found, in_8_bits, strict=False):
         print("\n".join(["in 8 bits:", *changes(whole.as_dict(), known.as_dict())]))
-    if curve is not None:
-        print(f"wrote {curve}")
+
+
+def turned(run: str, file: str) -> Any:
+    """How far 8 bits turn the vectors a run makes of the texts of a file."""
+    from regard.cli.embed import load_embedder
+    from regard.cli.reading import documents
+    from regard.progress import counting
+    from regard.tasks.embedding_scores import turned_vectors
+
+    texts = [text for text in documents(file, "text") if text.strip()]
+    if not texts:
+        raise UsageError(f"--texts {file}: there is no text in it")
+    vectors = []
+    for int8 in (False, True):
+        with counting("in 8 bits" if int8 else "whole", len(texts)) as finished:
+            vectors.append(load_embedder(run, int8).embed(texts, finished=finished))
+    return turned_vectors(texts, *vectors)
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
