@@ -1,4 +1,4 @@
-"""How far do 8 bits turn vectors? Those of the whole model are what they are held against: nobody knows the right ones."""
+"""How far do 8 bits turn vectors? Nobody knows the right ones; they are held against those of the whole model."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
