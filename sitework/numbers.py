@@ -4,7 +4,11 @@
 
 is a number, the result file that holds it, and its place there: keys joined by ` > `, list items by their index; of a
 list the number is its length. On the site the link leads to the file's part of the results page. A test looks every
-number up.
+number up; after a new measurement
+
+    python -m sitework.numbers
+
+writes what the files say now, and tells each number it changed: the sentence around it may have to change as well.
 """
 
 import json
@@ -35,10 +39,14 @@ class Number:
             value = look_up(self.file, self.place)
         except (OSError, KeyError, IndexError, ValueError):
             return False
-        digits = self.shown.replace(",", "").removesuffix("%").strip()
-        decimals = len(digits.partition(".")[2])
+        return self.shown == self.written(value) or self.shown.rstrip("% ") == short(value)
+
+    def written(self, value: float) -> str:
+        """Another value in the same form: as many decimals, commas, a percent sign."""
+        digits = self.shown.rstrip("% ")
+        decimals, commas = len(digits.partition(".")[2]), "," * ("," in digits)
         scale = 100 if self.shown.endswith("%") else 1
-        return digits in (f"{value * scale:.{decimals}f}", short(value))
+        return f"{value * scale:{commas}.{decimals}f}{self.shown[len(digits) :]}"
 
 
 def short(value: float) -> str:
@@ -77,3 +85,33 @@ def on_page_markdown(text: str, page: Any, **_: Any) -> str:
         return f"[{found[1]}]({up}results.md#{found[2]}{title})"
 
     return TO_FILE.sub(to_results, text)
+
+
+def renew(page: Path) -> list[str]:
+    """Write what the files say now; what changed is returned."""
+    changed: list[str] = []
+
+    def true(found: re.Match[str]) -> str:
+        number = Number(*found.groups(""))
+        if not number.place or number.is_true:
+            return found[0]
+        now = number.written(look_up(number.file, number.place))
+        changed.append(f"{number.shown} -> {now}  ({number.file}: {number.place})")
+        return found[0].replace(f"[{number.shown}]", f"[{now}]", 1)
+
+    text = page.read_text("utf-8")
+    new = TO_FILE.sub(true, text)
+    if changed:
+        page.write_text(new, "utf-8")
+    return changed
+
+
+def pages() -> list[Path]:
+    """All that may show a number."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+if __name__ == "__main__":
+    for page in pages():
+        for line in renew(page):
+            print(f"{page.relative_to(ROOT)}: {line}")

@@ -10,7 +10,7 @@ import pytest
 
 from sitework import architecture, speed
 from sitework.notebooks import as_markdown
-from sitework.numbers import RESULTS, Number, contents, numbers
+from sitework.numbers import RESULTS, Number, contents, numbers, renew
 from sitework.results import CLAIMS, Claim, Ours, page, parts
 
 ROOT = Path(__file__).parent.parent
@@ -133,3 +133,18 @@ def test_the_tables_of_speed_tell_every_ratio_and_call_a_miss_a_miss(monkeypatch
     assert [number.place for number in numbers(rows[2])] == [
         f"batches > 8 > ratios > 0 > {key}" for key in ("ratio", "least", "most")
     ]
+
+
+def test_numbers_that_a_new_measurement_has_overtaken_are_renewed(tmp_path: Path) -> None:
+    to = '(benchmarks/results/kept.json "{}")'.format
+    page = tmp_path / "page.md"
+    page.write_text(f"[1.5]{to('ratio')} [12 %]{to('share')} [9,000.0]{to('rows')} [kept](kept.json) [2]{to('list')}")
+    known = {"ratio": 1.26, "share": 0.1249, "rows": 12345.67, "list": [1, 2]}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sitework.numbers.contents", lambda file: known)
+        assert [line.partition("  ")[0] for line in renew(page)] == ["1.5 -> 1.3", "9,000.0 -> 12,345.7"]
+        told = page.read_text()
+        assert all(number.is_true for number in numbers(told))
+        assert "[12 %]" in told
+        assert "[kept](kept.json)" in told
+        assert renew(page) == []
