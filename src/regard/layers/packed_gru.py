@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.layers.full_precision import apply_in_full
+from regard.layers.gru_step import steps_for
 
 Gates = Float[Tensor, "directions tokens gates"]
 States = Float[Tensor, "directions tokens size"]
@@ -40,7 +41,7 @@ def read_rows(
     tokens = inputs.flatten(0, 1).index_select(0, rows.places)
     if first is None:
         first = inputs.new_zeros(rnn.num_layers * ways, len(mask), rnn.hidden_size)
-    starts = first[:, rows.real].split(ways)
+    starts = first[:, rows.real].contiguous().split(ways)
     last = []
     for layer in range(rnn.num_layers):
         if layer:
@@ -97,48 +98,35 @@ class _Steps(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, gates: Gates, first: Tensor, weight: Tensor, bias: Tensor, rows: Rows) -> States:
-        size = weight.shape[-1]
-        states = gates.new_empty(*gates.shape[:2], size)
-        opened = gates.new_empty(*gates.shape[:2], 2 * size)  # r and z
-        proposed, recalled = torch.empty_like(states), torch.empty_like(states)  # n, and U_n h + b
-        state = first
+        states = gates.new_empty(*gates.shape[:2], weight.shape[-1])
+        products, kept = torch.empty_like(gates), torch.empty_like(gates)  # U h + b; r, z and n
         transposed, bias = weight.mT.contiguous(), bias.unsqueeze(1)
+        ahead, _ = steps_for(gates)
+        state = first
         for start, count in zip(rows.starts, rows.sizes, strict=False):
             part = slice(start, start + count)
-            state = state[:, :count]
-            product = torch.baddbmm(bias, state, transposed)
-            doors = torch.add(gates[:, part, : 2 * size], product[..., : 2 * size]).sigmoid_()
-            memory = product[..., 2 * size :]
-            new = torch.addcmul(gates[:, part, 2 * size :], doors[..., :size], memory).tanh_()
-            state = torch.lerp(new, state, doors[..., size:])
-            states[:, part], opened[:, part], proposed[:, part], recalled[:, part] = state, doors, new, memory
-        context.save_for_backward(states, opened, proposed, recalled, first, weight)
+            state, following, product = state[:, :count], states[:, part], products[:, part]
+            torch.baddbmm(bias, state, transposed, out=product)
+            ahead(following, kept[:, part], gates[:, part], product, state)
+            state = following
+        context.save_for_backward(states, kept, products, first, weight)
         context.rows = rows
         return states
 
     @staticmethod
     @once_differentiable
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
-        states, opened, new, recalled, first, weight = context.saved_tensors
-        rows, size = context.rows, weight.shape[-1]
-        reset, update = opened[..., :size], opened[..., size:]
-        earlier = torch.cat([first, states[:, rows.before]], dim=1)
-        # dn / dh', dz / dh' and dr / dn, each before its squashing function, for all tokens at once.
-        to_new = (1 - update) * (1 - new * new)
-        to_update = (earlier - new) * update * (1 - update)
-        to_reset = recalled * reset * (1 - reset)
-        products = states.new_empty(*states.shape[:2], 3 * size)  # of U h + b
-        news = torch.empty_like(states)
-        carried = states.new_zeros(len(states), 0, size)
-        for start, count in zip(reversed(rows.starts[:-1]), reversed(rows.sizes), strict=True):
+        states, kept, products, first, weight = context.saved_tensors
+        rows, gradient = context.rows, gradients[0].contiguous()
+        to_gates, to_products = torch.empty_like(kept), torch.empty_like(kept)
+        carried = torch.zeros_like(first)
+        _, back = steps_for(kept)
+        befores = [first, *(states[:, start:] for start in rows.starts)]  # the states before each step, and more
+        for start, count, before in reversed(list(zip(rows.starts, rows.sizes, befores, strict=False))):
             part = slice(start, start + count)
-            state = gradients[0][:, part].clone()
-            state[:, : carried.shape[1]] += carried
-            torch.mul(state, to_new[:, part], out=(fresh := news[:, part]))
-            product = products[:, part]
-            torch.mul(fresh, to_reset[:, part], out=product[..., :size])
-            torch.mul(state, to_update[:, part], out=product[..., size : 2 * size])
-            torch.mul(fresh, reset[:, part], out=product[..., 2 * size :])
-            carried = torch.baddbmm(state * update[:, part], product, weight)
-        gates = torch.cat([products[..., : 2 * size], news], dim=-1)
-        return gates, carried, products.mT @ earlier, products.sum(1), None
+            to_product, running = to_products[:, part], carried[:, :count]
+            known = (gradient[:, part], kept[:, part], products[:, part], before[:, :count])
+            back(to_gates[:, part], to_product, running, *known)
+            running.baddbmm_(to_product, weight)
+        earlier = torch.cat([first, states[:, rows.before]], dim=1)
+        return to_gates, carried, to_products.mT @ earlier, to_products.sum(1), None

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import UsageError
-from regard.layers import packed_gru
+from regard.layers import gru_step, packed_gru
 from regard.layers.dropout import Dropout
 
 Inputs = Float[Tensor, "batch length input_size"]
@@ -241,11 +241,7 @@ Advance = Callable[[Tensor, Tensor, Tensor, tuple[Tensor, ...]], tuple[Tensor, t
 def _gru(
     gates: Tensor, recurrent: Tensor, state: Tensor, cell: tuple[Tensor, ...]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    size = state.shape[-1]
-    both, new = gates.split([2 * size, size], dim=1)
-    both_recurrent, new_recurrent = recurrent.split([2 * size, size], dim=1)
-    reset, update = torch.sigmoid(both + both_recurrent).chunk(2, dim=1)
-    return torch.lerp(torch.tanh(torch.addcmul(new, reset, new_recurrent)), state, update), ()
+    return gru_step.step(gates, recurrent, state), ()
 
 
 def _lstm(

@@ -29,6 +29,8 @@ POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 LONGS = LONG * 4  # the strides of a tensor
 FUNCTIONS = {
     "linear": [POINTER, POINTER, LONG, *[POINTER] * 2, ctypes.c_int, *[LONG] * 2],
+    "gru_step": [*[POINTER] * 5, *[LONG] * 5],
+    "gru_step_back": [*[POINTER] * 7, *[LONG] * 6],
     "add_norm": [*[POINTER] * 3, *[LONG] * 2, *[POINTER] * 2, ctypes.c_float],
     "packed8_size": [LONG] * 2,
     "pack8": [*[POINTER] * 2, *[LONG] * 2],

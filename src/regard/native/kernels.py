@@ -1,6 +1,7 @@
 """The kernels as functions of tensors.
 
-Whoever calls them asks `takes` first. They keep no graph: they are for reading, under torch.inference_mode.
+Whoever calls them asks `takes` first. They keep no graph: they are for reading, under torch.inference_mode; but
+those of the GRU, for which `fits` is enough, are steps of a function whose way back is written out.
 """
 
 from typing import Any
@@ -21,9 +22,13 @@ VECTOR = 16  # numbers: the values that many queries read have a multiple of it
 
 def takes(tensor: Tensor) -> bool:
     """Whether there are kernels for such a tensor here and now."""
+    return torch.is_inference_mode_enabled() and fits(tensor)
+
+
+def fits(tensor: Tensor) -> bool:
+    """Whether a kernel could read such a tensor, if no graph is wanted."""
     return (
-        torch.is_inference_mode_enabled()
-        and tensor.is_cpu
+        tensor.is_cpu
         and tensor.dtype is torch.float32
         and type(tensor) is Tensor  # tracers and compilers have kinds of their own
         and tensor.numel() > 0
@@ -160,6 +165,43 @@ def attend_many(
         *(causal, scale, room.data_ptr()),
     )
     return read.transpose(1, 2), weights
+
+
+def gru_step(
+    following: Float[Tensor, "directions rows size"],
+    kept: Float[Tensor, "directions rows gates"],
+    gates: Float[Tensor, "directions rows gates"],
+    product: Float[Tensor, "directions rows gates"],
+    state: Float[Tensor, "directions rows size"],
+) -> None:
+    """From W x and U h, with their biases, and h: writes h', and r, z and n behind each other into `kept`.
+
+    The rows of a direction lie behind each other; directions may lie apart, in `state` otherwise than in the rest.
+    """
+    directions, rows, size = state.shape
+    _call("gru_step")(
+        *(each.data_ptr() for each in (following, kept, gates, product, state)),
+        *(directions, rows, size, kept.stride(0) // kept.shape[2], state.stride(0) // size),
+    )
+
+
+def gru_step_back(
+    to_gates: Float[Tensor, "directions rows gates"],
+    to_product: Float[Tensor, "directions rows gates"],
+    carried: Float[Tensor, "directions rows size"],
+    gradient: Float[Tensor, "directions rows size"],
+    kept: Float[Tensor, "directions rows gates"],
+    product: Float[Tensor, "directions rows gates"],
+    state: Float[Tensor, "directions rows size"],
+) -> None:
+    """From the gradient of h', `gradient` + `carried`: writes those of W x and U h; `carried` becomes that of h without
+    what comes through U h."""
+    directions, rows, size = state.shape
+    _call("gru_step_back")(
+        *(each.data_ptr() for each in (to_gates, to_product, carried, gradient, kept, product, state)),
+        *(directions, rows, size),
+        *(kept.stride(0) // kept.shape[2], state.stride(0) // size, carried.stride(0) // size),
+    )
 
 
 def fingerprint(numbers: Float[Tensor, "..."]) -> int:

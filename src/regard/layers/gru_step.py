@@ -1,0 +1,84 @@
+"""One step of a GRU between its matrix products, there and back; directions step side by side.
+
+    r = σ(g_r + p_r),   z = σ(g_z + p_z),   n = tanh(g_n + r ⊙ p_n),   h' = (1 - z) ⊙ n + z ⊙ h,   g = W x,  p = U h
+
+Ours in C where it may be, which passes over the numbers once; else torch's functions, one after the other.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from regard.layers.full_precision import apply_in_full
+from regard.native import kernels
+
+States = Float[Tensor, "directions rows size"]
+Gates = Float[Tensor, "directions rows gates"]  # r, z and n side by side
+
+Ahead = Callable[[States, Gates, Gates, Gates, States], None]
+"""(h' to be written, r z n to be written, g, p, h)"""
+Back = Callable[[Gates, Gates, States, States, Gates, Gates, States], None]
+"""(dg and dp to be written, `carried`, gradient of h', r z n, p, h)
+
+The gradient of h' is `gradient` + `carried`; `carried` becomes that of h, without what comes through p.
+"""
+
+
+def steps_for(tensor: Tensor) -> tuple[Ahead, Back]:
+    return (kernels.gru_step, kernels.gru_step_back) if kernels.fits(tensor) else (_ahead, _back)
+
+
+def _ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
+    size = state.shape[-1]
+    doors, new = kept.split([2 * size, size], dim=-1)
+    torch.add(gates[..., : 2 * size], product[..., : 2 * size], out=doors).sigmoid_()
+    torch.addcmul(gates[..., 2 * size :], doors[..., :size], product[..., 2 * size :], out=new).tanh_()
+    torch.lerp(new, state, doors[..., size:], out=following)
+
+
+def _back(
+    to_gates: Gates, to_product: Gates, carried: States, gradient: States, kept: Gates, product: Gates, state: States
+) -> None:
+    reset, update, new = kept.chunk(3, dim=-1)
+    to_reset, to_update, to_new = to_gates.chunk(3, dim=-1)
+    total = carried + gradient
+    torch.mul(total, update, out=carried)
+    to_new.copy_(torch.ops.aten.tanh_backward(total - carried, new))
+    to_update.copy_(torch.ops.aten.sigmoid_backward(total * (state - new), update))
+    recalled = product[..., 2 * state.shape[-1] :]
+    to_reset.copy_(torch.ops.aten.sigmoid_backward(to_new * recalled, reset))
+    to_product.copy_(to_gates)
+    to_product[..., 2 * state.shape[-1] :] *= reset
+
+
+class _Step(torch.autograd.Function):
+    """h' of g, p and h: [rows, ...]."""
+
+    @staticmethod
+    def forward(context: Any, gates: Tensor, product: Tensor, state: Tensor) -> Tensor:
+        gates, product, state = (each.contiguous()[None] for each in (gates, product, state))
+        following, kept = torch.empty_like(state), torch.empty_like(gates)
+        steps_for(gates)[0](following, kept, gates, product, state)
+        context.save_for_backward(kept, product, state)
+        return following[0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kept, product, state = context.saved_tensors
+        to_gates, to_product, carried = torch.empty_like(kept), torch.empty_like(kept), torch.zeros_like(state)
+        gradient = gradients[0].contiguous()[None]
+        steps_for(kept)[1](to_gates, to_product, carried, gradient, kept, product, state)
+        return to_gates[0], to_product[0], carried[0]
+
+
+def step(
+    gates: Float[Tensor, "rows gates"], product: Float[Tensor, "rows gates"], state: Float[Tensor, "rows size"]
+) -> Float[Tensor, "rows size"]:
+    """The next state, in a pass there and a pass back."""
+    found: Tensor = apply_in_full(_Step, gates, product, state)
+    return found
