@@ -2,8 +2,9 @@
 
 Products of a few rows with the matrices of GPT-2 124M (all of them, so that none stays in the caches), products of 8
 bits for 1 to 1,250 rows beside FBGEMM, attention of one query, of five beams and of all tokens of a text (of which some
-may not be seen, or whose weights are kept as well), and LayerNorms of sums. All must agree before anything is measured;
-`reading` only adds up the numbers of the same matrices, which is as fast as memory gives them.
+may not be seen, or whose weights are kept as well), LayerNorms of sums, and what lies between the products of a GRU,
+there and back. All must agree before anything is measured; `reading` only adds up the numbers of the same matrices,
+which is as fast as memory gives them.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.layers import gru_step
 from regard.layers.int8 import Int8Linear, TorchMatrix8
 from regard.native import kernels
 from regard.native.compiled import library
@@ -26,6 +28,7 @@ ROWS, ROWS_OF_8_BITS = (1, 2, 5, 8, 32), (1, 8, 32, 128, 1250)
 ATTENTION = ((1, 12, 1, 96), (8, 12, 1, 96), (32, 12, 1, 96), (250, 8, 1, 16), (50, 8, 5, 60))
 MANY = ((1, 512), (8, 197), (32, 32), (128, 12))  # texts and their tokens, 12 heads
 NORM_ROWS, NORM_SIZE = (8, 32, 170, 1024), 512
+GRU_ROWS, GRU_SIZE = (16, 128), 256
 AGREE = 1e-3
 
 
@@ -38,7 +41,7 @@ def measure(options: list[str]) -> dict[str, Any]:
         raise SystemExit("there are no kernels here (no C compiler?): nothing is measured")
     keep_freed_memory()
     torch.manual_seed(0)
-    cases = {**products(), **products_of_8_bits(), **attention(), **attention_of_many(), **norms()}
+    cases = {**products(), **products_of_8_bits(), **attention(), **attention_of_many(), **norms(), **steps_of_a_gru()}
     found = {}
     for name, sides in cases.items():
         print(name, flush=True)
@@ -168,4 +171,29 @@ def norms() -> dict[str, dict[str, Work]]:
 
         agree("norms", ours()[0], theirs()[0])
         found[f"LayerNorm(x + z), {rows} rows"] = {"regard": ours, "torch": theirs}
+    return found
+
+
+def steps_of_a_gru() -> dict[str, dict[str, Work]]:
+    found = {}
+    for rows in GRU_ROWS:
+        gates, product = torch.randn(2, 1, rows, 3 * GRU_SIZE).unbind(0)
+        state, gradient = torch.randn(2, 1, rows, GRU_SIZE).unbind(0)
+
+        def steps(ahead: gru_step.Ahead, back: gru_step.Back, given: Any = (gates, product, state, gradient)) -> Tensor:
+            gates, product, state, gradient = given
+            following, carried = torch.empty_like(state), torch.zeros_like(state)
+            kept, to_gates, to_product = (torch.empty_like(gates) for _ in range(3))
+            ahead(following, kept, gates, product, state)
+            back(to_gates, to_product, carried, gradient, kept, product, state)
+            return to_gates
+
+        def ours(steps: Any = steps) -> Tensor:
+            return steps(kernels.gru_step, kernels.gru_step_back)
+
+        def theirs(steps: Any = steps) -> Tensor:
+            return steps(gru_step._ahead, gru_step._back)
+
+        agree("steps of a GRU", ours(), theirs())
+        found[f"a GRU's step, {rows} rows"] = {"regard": repeated(ours), "torch": repeated(theirs)}
     return found
