@@ -127,6 +127,6 @@ class _Steps(torch.autograd.Function):
             to_product, running = to_products[:, part], carried[:, :count]
             known = (gradient[:, part], kept[:, part], products[:, part], before[:, :count])
             back(to_gates[:, part], to_product, running, *known)
-            running.baddbmm_(to_product, weight)
+            torch.baddbmm(running, to_product, weight, out=running)  # FLOP counters do not know baddbmm_
         earlier = torch.cat([first, states[:, rows.before]], dim=1)
         return to_gates, carried, to_products.mT @ earlier, to_products.sum(1), None
