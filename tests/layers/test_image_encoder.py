@@ -1,6 +1,7 @@
 """The encoder of pictures: a grid whose regions lie where they say, blocks by hand, company without influence, timm."""
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,6 +115,14 @@ def test_any_network_of_timm_becomes_the_same_grid(kind: str, monkeypatch: pytes
     torch.testing.assert_close(encoder(images)[:, 5], maps[:, :, 1, 2])
     with pytest.raises(UsageError, match="timm cannot build 'unknown'"):
         ImageEncoder("timm:unknown", 24)
+
+
+def test_a_timm_that_cannot_start_is_named_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "timm.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    with pytest.raises(RegardError, match="timm is installed but cannot be imported: operator torchvision::nms"):
+        ImageEncoder("timm:resnet18", 32)
 
 
 def test_without_timm_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.errors import RegardError, UsageError, shortened
+from regard.errors import RegardError, UsageError, shortened, told
 from regard.layers.image_cnn import ImageCNN
 
 Images = Float[Tensor, "batch channels height width"]
@@ -60,6 +60,8 @@ def timm_maps(name: str, image_size: int) -> Made:
         import timm
     except ImportError as error:
         raise RegardError(f"the backbone {TIMM}{name} needs timm; run: pip install 'regard[timm]'") from error
+    except Exception as error:  # such as a torchvision that was made for another build of torch
+        raise RegardError(f"timm is installed but cannot be imported: {told(error)}") from error
     try:
         network = timm.create_model(name, pretrained=False, num_classes=0, global_pool="")
     except Exception as error:  # timm raises what each network thinks best
