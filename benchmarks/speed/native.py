@@ -9,6 +9,7 @@ which is as fast as memory gives them.
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -177,23 +178,21 @@ def norms() -> dict[str, dict[str, Work]]:
 def steps_of_a_gru() -> dict[str, dict[str, Work]]:
     found = {}
     for rows in GRU_ROWS:
-        gates, product = torch.randn(2, 1, rows, 3 * GRU_SIZE).unbind(0)
-        state, gradient = torch.randn(2, 1, rows, GRU_SIZE).unbind(0)
-
-        def steps(ahead: gru_step.Ahead, back: gru_step.Back, given: Any = (gates, product, state, gradient)) -> Tensor:
-            gates, product, state, gradient = given
-            following, carried = torch.empty_like(state), torch.zeros_like(state)
-            kept, to_gates, to_product = (torch.empty_like(gates) for _ in range(3))
-            ahead(following, kept, gates, product, state)
-            back(to_gates, to_product, carried, gradient, kept, product, state)
-            return to_gates
-
-        def ours(steps: Any = steps) -> Tensor:
-            return steps(kernels.gru_step, kernels.gru_step_back)
-
-        def theirs(steps: Any = steps) -> Tensor:
-            return steps(gru_step._ahead, gru_step._back)
-
+        gates, product = torch.randn(2, 1, rows, 3 * GRU_SIZE)
+        state, gradient = torch.randn(2, 1, rows, GRU_SIZE)
+        given = (gates, product, state, gradient)
+        ours = partial(there_and_back, kernels.gru_step, kernels.gru_step_back, *given)
+        theirs = partial(there_and_back, gru_step.plain_ahead, gru_step.plain_back, *given)
         agree("steps of a GRU", ours(), theirs())
         found[f"a GRU's step, {rows} rows"] = {"regard": repeated(ours), "torch": repeated(theirs)}
     return found
+
+
+def there_and_back(
+    ahead: gru_step.Ahead, back: gru_step.Back, gates: Tensor, product: Tensor, state: Tensor, gradient: Tensor
+) -> Tensor:
+    following, carried = torch.empty_like(state), torch.zeros_like(state)
+    kept, to_gates, to_product = (torch.empty_like(gates) for _ in range(3))
+    ahead(following, kept, gates, product, state)
+    back(to_gates, to_product, carried, gradient, kept, product, state)
+    return to_gates

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from regard.layers import gru_step
 from regard.native import kernels
 
-WAYS = {"ours": gru_step.steps_for, "torch's": lambda tensor: (gru_step._ahead, gru_step._back)}
+WAYS = {"ours": gru_step.steps_for, "torch's": lambda tensor: (gru_step.plain_ahead, gru_step.plain_back)}
 
 
 @pytest.fixture(params=WAYS)

@@ -29,10 +29,10 @@ The gradient of h' is `gradient` + `carried`; `carried` becomes that of h, witho
 
 
 def steps_for(tensor: Tensor) -> tuple[Ahead, Back]:
-    return (kernels.gru_step, kernels.gru_step_back) if kernels.fits(tensor) else (_ahead, _back)
+    return (kernels.gru_step, kernels.gru_step_back) if kernels.fits(tensor) else (plain_ahead, plain_back)
 
 
-def _ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
+def plain_ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
     size = state.shape[-1]
     doors, new = kept.split([2 * size, size], dim=-1)
     torch.add(gates[..., : 2 * size], product[..., : 2 * size], out=doors).sigmoid_()
@@ -40,7 +40,7 @@ def _ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: 
     torch.lerp(new, state, doors[..., size:], out=following)
 
 
-def _back(
+def plain_back(
     to_gates: Gates, to_product: Gates, carried: States, gradient: States, kept: Gates, product: Gates, state: States
 ) -> None:
     reset, update, new = kept.chunk(3, dim=-1)

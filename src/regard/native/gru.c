@@ -7,7 +7,7 @@
    with g = W x and p = U h, biases and all, as [r z n]. Directions lie so many rows apart: `apart` in what is kept of
    all tokens, `state_apart` in h. */
 
-/* tanh within 3e-7 of it, and of itself where it is small: the odd rational function of Eigen's. */
+/* tanh, within 3e-7 of its own size; the coefficients are those of Eigen's odd rational function. */
 static inline float tangent(float x) {
     x = x < -8 ? -8 : x > 8 ? 8 : x;
     float s = x * x;
@@ -18,7 +18,7 @@ static inline float tangent(float x) {
     return over / (4.89352518554385e-3f + s * under);
 }
 
-/* All ones if x is no number: a training that has failed must not look well again, and the compiler has been told that
+/* All ones if x is NaN: a training that has failed must not look well again, and the compiler has been told that
    there are only numbers. */
 static inline int32_t no_number(float x) {
     int32_t bits;
