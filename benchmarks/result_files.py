@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,22 @@ def without_expectations(value: Any) -> Any:
     return [without_expectations(item) for item in value] if isinstance(value, list) else value
 
 
+def machine() -> str:
+    """Its system, processor and cores, and the widest instructions torch finds there."""
+    told = Path("/proc/cpuinfo").read_text("utf-8") if platform.system() == "Linux" else ""
+    lines = dict(re.findall(r"^([\w ]+?)\s*: (.*)$", told, re.MULTILINE))
+    processor = lines.get("model name", platform.processor() or "unknown processor")
+    kind = f" (family {lines['cpu family']}, model {lines['model']})" if {"cpu family", "model"} <= lines.keys() else ""
+    wide = torch.backends.cpu.get_cpu_capability()
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores of {processor}{kind}, {wide}"
+
+
 def write_result(name: str, command: str, numbers: dict[str, Any]) -> Path:
     """Write `results/NAME.json` and return its path."""
     record = {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": machine(),
         "threads": torch.get_num_threads(),
         "versions": {
             "regard": regard.__version__,

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "data": {"data", "errors", "files", "settings"},
     "views": {"errors", "files", "views"},
     "decoding": {"attention", "data", "decoding", "errors", "layers"},
-    "training": {"data", "errors", "files", "settings", "training"},
+    "training": {"data", "errors", "files", "layers", "settings", "training"},
     "tasks": {"attention", "data", "decoding", "errors", "files", "layers", "settings", "tasks", "training", "views"},
 }
 SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "loading", "looking", "progress"} | {

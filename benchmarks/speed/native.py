@@ -2,9 +2,9 @@
 
 Products of a few rows with the matrices of GPT-2 124M (all of them, so that none stays in the caches), products of 8
 bits for 1 to 1,250 rows beside FBGEMM, attention of one query, of five beams and of all tokens of a text (of which some
-may not be seen, or whose weights are kept as well), LayerNorms of sums, and what lies between the products of a GRU,
-there and back. All must agree before anything is measured; `reading` only adds up the numbers of the same matrices,
-which is as fast as memory gives them.
+may not be seen, or whose weights are kept as well), LayerNorms of sums, what lies between the products of a GRU, there
+and back, and the gradient of a matrix. All must agree before anything is measured; `reading` only adds up the numbers
+of the same matrices, which is as fast as memory gives them.
 """
 
 import argparse
@@ -30,6 +30,7 @@ ATTENTION = ((1, 12, 1, 96), (8, 12, 1, 96), (32, 12, 1, 96), (250, 8, 1, 16), (
 MANY = ((1, 512), (8, 197), (32, 32), (128, 12))  # texts and their tokens, 12 heads
 NORM_ROWS, NORM_SIZE = (8, 32, 170, 1024), 512
 GRU_ROWS, GRU_SIZE = (16, 128), 256
+LEARNT = ((128, 256, 768), (2000, 256, 1024), (2000, 1024, 256), (400, 256, 8000))  # rows, inputs and outputs
 AGREE = 1e-3
 
 
@@ -43,6 +44,7 @@ def measure(options: list[str]) -> dict[str, Any]:
     keep_freed_memory()
     torch.manual_seed(0)
     cases = {**products(), **products_of_8_bits(), **attention(), **attention_of_many(), **norms(), **steps_of_a_gru()}
+    cases |= gradients_of_matrices()
     found = {}
     for name, sides in cases.items():
         print(name, flush=True)
@@ -196,3 +198,21 @@ def there_and_back(
     ahead(following, kept, gates, product, state)
     back(to_gates, to_product, carried, gradient, kept, product, state)
     return to_gates
+
+
+def gradients_of_matrices() -> dict[str, dict[str, Work]]:
+    found = {}
+    for rows, inputs, outputs in LEARNT:
+        to_outputs, states = torch.randn(rows, outputs), torch.randn(rows, inputs)
+
+        def ours(given: Any = (to_outputs, states), shape: Any = (outputs, inputs)) -> Tensor:
+            total = torch.zeros(shape)
+            kernels.add_outer(total, *given)
+            return total
+
+        def theirs(to_outputs: Tensor = to_outputs, states: Tensor = states) -> Tensor:
+            return to_outputs.T @ states
+
+        agree("gradients of matrices", ours(), theirs())
+        found[f"gradient of {outputs} x {inputs}, {rows} rows"] = {"regard": repeated(ours), "torch": repeated(theirs)}
+    return found

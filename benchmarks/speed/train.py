@@ -3,9 +3,9 @@
 A step is forward, smoothed loss, backward, clipping, Adam. Peers: Hugging Face transformers (Marian) and torch's
 nn.Transformer, both with our weights, whose losses must agree with ours within 1e-4 before anything is measured;
 x-transformers, JoeyNMT and Eole with models of the same shape, where they are installed. Every side has a process of
-its own, ours with the allocator's settings of the training loop. Beside them runs a plain product of two matrices, in
-torch and in numpy: the better of its rates is the limit of this machine, and the share of it that our step reaches is
-told.
+its own, ours with what the training loop does before the first step. Beside them runs a plain product of two matrices,
+in torch, in numpy and as our steps multiply (oneDNN, where that is better): the best of its rates is the limit of this
+machine, and the share of it that our step reaches is told.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from regard.data.named import data_folder, named
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import padded
+from regard.layers.products import multiply, quicken
 from regard.models import transformer
 from regard.tasks.batches import Batch
 from regard.tasks.translate import sequence_loss
@@ -42,6 +43,11 @@ SIZE, LAYERS, HEADS, DROPOUT, SMOOTHING, VOCABULARY = 256, 3, 4, 0.1, 0.1, 8000
 BATCH_TOKENS, BATCHES, PROMISED, SHARE = 4096, 2, 1.15, 0.6
 SIDE = {"layers": LAYERS, "attention_heads": HEADS, "ffn_dim": 4 * SIZE}
 SQUARE, PRODUCTS = 1024, 20  # sides of the matrices whose product is the limit, and how many of them
+PRODUCT: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "torch": torch.matmul,
+    "numpy": lambda left, right: np.matmul(left.numpy(), right.numpy()),
+    "regard": multiply,
+}
 
 
 def measure(options: list[str]) -> dict[str, Any]:
@@ -62,7 +68,7 @@ def measure(options: list[str]) -> dict[str, Any]:
                 works[side] = Apart(over_batches, make, folder)
             else:
                 print(f"{side} is not installed and is left out")
-        works |= {f"product, {kind}": Apart(product, kind) for kind in ("torch", "numpy")}
+        works |= {f"product, {kind}": Apart(product, kind) for kind in PRODUCT}
         pairs: dict[tuple[str, str], float | None] = {("regard", side): PROMISED for side in works if side in PEERS}
         found = compare(works, pairs, arguments.rounds)
     return {"parameters": sum(each.numel() for each in ours.parameters()), **found, **limits(found, ours, batches)}
@@ -79,7 +85,7 @@ def product(kind: str) -> Callable[[], None]:
 
     def work() -> None:
         for _ in range(PRODUCTS):
-            _ = left @ right if kind == "torch" else np.matmul(left.numpy(), right.numpy())
+            PRODUCT[kind](left, right)
 
     return work
 
@@ -204,8 +210,10 @@ def agree(batch: Batch, ours: Any, theirs: Any, plain: Plain) -> None:
 
 
 def our_step(folder: Path) -> Step:
-    keep_freed_memory()  # as the training loop does
-    return step_of(read_back(folder / "hf", transformer, "transformer").train())
+    keep_freed_memory()  # as the training loop does, and below: quicken
+    model = read_back(folder / "hf", transformer, "transformer").train()
+    quicken(model)
+    return step_of(model)
 
 
 def step_of(model: Any) -> Step:
@@ -313,12 +321,13 @@ def limits(found: dict[str, Any], ours: Any, batches: list[Batch]) -> dict[str, 
         # torch's own count knows torch's own products alone.
         with (
             mock.patch("regard.layers.packed._available", return_value=False),
+            mock.patch("regard.layers.products.are_better", return_value=False),
             FlopCounterMode(display=False) as counter,
         ):
             sequence_loss(ours, batch, PAD, SMOOTHING).total.backward()
         flops += counter.get_total_flops()
     seconds = found["median_seconds"]
-    products = {name: PRODUCTS * 2 * SQUARE**3 / seconds[f"product, {name}"] / 1e9 for name in ("torch", "numpy")}
+    products = {name: PRODUCTS * 2 * SQUARE**3 / seconds[f"product, {name}"] / 1e9 for name in PRODUCT}
     rate = flops / seconds["regard"] / 1e9
     share = rate / max(products.values())
     print(f"our step runs at {rate:.0f} GFLOP/s, {share:.0%} of a plain product (promised {SHARE:.0%})")

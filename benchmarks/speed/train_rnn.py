@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from regard.data.batching import Place
+from regard.layers.products import quicken
 from regard.recipes import load_recipe
 from regard.recipes.jobs import named_job
 from regard.tasks.batches import Batch
@@ -72,7 +73,8 @@ def measure(options: list[str]) -> dict[str, Any]:
 
 def our_side(*given: Any) -> Callable[[], None]:
     model, task, batches = prepared(*given)
-    keep_freed_memory()
+    keep_freed_memory()  # as the training loop does, and quicken
+    quicken(model)
 
     def loss_of(batch: Batch) -> Tensor:
         loss = task.loss(model, batch)

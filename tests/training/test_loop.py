@@ -22,6 +22,7 @@ from regard.data.batching import Place
 from regard.data.corpus import corpus
 from regard.data.parts import Divisible
 from regard.errors import RegardError
+from regard.layers import products
 from regard.recipes import load_recipe, runner
 from regard.training.checkpoints import OPTIMIZER, WEIGHTS, load_progress
 from regard.training.loop import Loss, Outcome, Trainer
@@ -327,6 +328,19 @@ def test_resuming_a_finished_run_returns_at_once(tmp_path: Path) -> None:
     assert (outcome.reason, outcome.progress.step, watcher.steps) == ("steps", 12, [])
     assert last(tmp_path / "run") == before
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == logged
+
+
+@pytest.mark.skipif(not products.has_onednn(), reason="this torch has no such product")
+def test_quick_products_learn_the_same_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "are_better", lambda: False)
+    plane_trainer(tmp_path / "plain").train()
+    monkeypatch.setattr(products, "are_better", lambda: True)
+    monkeypatch.setattr(products, "LEAST", 1)
+    trainer = plane_trainer(tmp_path / "quick")
+    assert isinstance(trainer.model[0], products.Linear)  # type: ignore[index]
+    trainer.train()
+    for (_, ours), (_, torchs) in zip(curve(tmp_path / "quick"), curve(tmp_path / "plain"), strict=True):
+        assert ours == pytest.approx(torchs, rel=1e-4)
 
 
 # The same through a recipe, on the bundled corpus.

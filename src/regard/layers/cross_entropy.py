@@ -19,6 +19,7 @@ from torch import Tensor
 
 from regard.layers.full_precision import apply_in_full
 from regard.layers.packed import product
+from regard.layers.products import add_outer, multiply
 
 CHUNK_ELEMENTS = 1 << 21  # logits held at once
 
@@ -37,7 +38,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         weight_gradient = torch.zeros_like(weight)
         mean_weight = weight.mean(0)
         rows = max(1, CHUNK_ELEMENTS // vocabulary)
-        compare, compare_back = product(weight), product(weight.T)
+        compare = product(weight)
         for hidden, target, gradient, row_nll in zip(
             states.split(rows), targets.split(rows), states_gradient.split(rows), nll.split(rows), strict=True
         ):
@@ -51,9 +52,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             if smoothing:
                 loss += (log_total - hidden @ mean_weight).sum(dtype=wide) * smoothing
             if wants_gradient:
-                torch.div(compare_back(z), total, out=gradient)
+                torch.div(multiply(z, weight.T), total, out=gradient)
                 gradient.sub_(weight[target], alpha=1 - smoothing).sub_(mean_weight, alpha=smoothing)
-                weight_gradient.addmm_(z.T, hidden / total)
+                add_outer(weight_gradient, z, hidden / total)
                 weight_gradient.index_add_(0, target, hidden, alpha=smoothing - 1)
         if wants_gradient and smoothing:
             weight_gradient -= states.sum(0) * (smoothing / vocabulary)

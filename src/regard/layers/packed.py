@@ -7,7 +7,7 @@ them have come, and forgotten at the end of the block. A model that was loaded t
 (`python -m benchmarks single`), in which every matrix is looked through for changes before it is used. So a weight
 changed before a block is seen, and one changed inside it is not.
 
-The operators are those that torch's compiler calls; they are named in this file and nowhere else. Where they are
+The operators are those that torch's compiler calls; they are named here and in regard.layers.products. Where they are
 missing (other processors, GPUs) and where gradients are wanted, everything stays as it is.
 """
 
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.layers.blocks import FeedForward
+from regard.layers.products import has_onednn
 from regard.native import kernels
 
 FEWEST = 2**17  # numbers in a matrix that is worth the call
@@ -183,8 +184,7 @@ class _Parts:
 
 def _available() -> bool:
     return (
-        torch.backends.mkldnn.is_available()
+        has_onednn()
         and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
     )

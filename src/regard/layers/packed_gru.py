@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from regard.layers.full_precision import apply_in_full
 from regard.layers.gru_step import steps_for
+from regard.layers.products import add_outer, linear
 
 Gates = Float[Tensor, "directions tokens gates"]
 States = Float[Tensor, "directions tokens size"]
@@ -89,7 +90,7 @@ def _layer(
         return [getattr(rnn, f"{kind}_{ending}") for ending in endings]
 
     projected = zip(orders, weights("weight_ih"), weights("bias_ih"), strict=True)
-    gates = torch.stack([F.linear(order, weight, bias) for order, weight, bias in projected])
+    gates = torch.stack([linear(order, weight, bias) for order, weight, bias in projected])
     return apply_in_full(_Steps, gates, first, torch.stack(weights("weight_hh")), torch.stack(weights("bias_hh")), rows)
 
 
@@ -129,4 +130,7 @@ class _Steps(torch.autograd.Function):
             back(to_gates[:, part], to_product, running, *known)
             torch.baddbmm(running, to_product, weight, out=running)  # FLOP counters do not know baddbmm_
         earlier = torch.cat([first, states[:, rows.before]], dim=1)
-        return to_gates, carried, to_products.mT @ earlier, to_products.sum(1), None
+        to_weight = torch.zeros_like(weight)
+        for ways in zip(to_weight, to_products, earlier, strict=True):
+            add_outer(*ways)
+        return to_gates, carried, to_weight, to_products.sum(1), None

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import UsageError
 from regard.layers import gru_step, packed_gru
 from regard.layers.dropout import Dropout
+from regard.layers.products import linear
 
 Inputs = Float[Tensor, "batch length input_size"]
 States = Float[Tensor, "batch length size"]
@@ -198,11 +198,11 @@ class RecurrentDecoder(nn.Module):
     def project(self, inputs: Float[Tensor, "*batch input_size"]) -> Float[Tensor, "*batch gates"]:
         """What known inputs contribute to the first layer's gates, for all steps in one product."""
         weight, bias = self._weights(0)[:2]
-        return F.linear(inputs, weight[:, : self.input_size], bias)
+        return linear(inputs, weight[:, : self.input_size], bias)
 
     def project_fed(self, fed: Float[Tensor, "*batch fed_size"]) -> Float[Tensor, "*batch gates"]:
         """What is fed contributes linearly too: a mean of vectors may be projected before or after it is taken."""
-        return F.linear(fed, self._weights(0)[0][:, self.input_size :])
+        return linear(fed, self._weights(0)[0][:, self.input_size :])
 
     def stepper(self) -> "Stepper":
         """The step, its matrices taken apart once for all steps.
@@ -210,17 +210,17 @@ class RecurrentDecoder(nn.Module):
         (first layer's gates, hidden, what is fed unless the gates know it) -> hidden
         """
         layers = [self._weights(layer) for layer in range(self.layers)]
-        fed_weight = layers[0][0][:, self.input_size :].T
+        fed_weight = layers[0][0][:, self.input_size :].contiguous()
 
         def step(gates: Tensor, hidden: Hidden, fed: Tensor | None = None) -> Hidden:
             if fed is not None:
-                gates = torch.addmm(gates, fed, fed_weight)
+                gates = gates + linear(fed, fed_weight)
             states: list[Tensor] = []
             cells: list[Tensor] = []
             for layer, (input_weight, input_bias, weight, bias) in enumerate(layers):
                 if layer:
-                    gates = F.linear(self.dropout(states[-1]), input_weight, input_bias)
-                recurrent = F.linear(hidden.states[layer], weight, bias)
+                    gates = linear(self.dropout(states[-1]), input_weight, input_bias)
+                recurrent = linear(hidden.states[layer], weight, bias)
                 state, cell = self.advance(gates, recurrent, hidden.states[layer], hidden.cells[layer : layer + 1])
                 states.append(state)
                 cells.extend(cell)

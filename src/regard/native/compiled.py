@@ -29,6 +29,8 @@ POINTER, LONG = ctypes.c_void_p, ctypes.c_long
 LONGS = LONG * 4  # the strides of a tensor
 FUNCTIONS = {
     "linear": [POINTER, POINTER, LONG, *[POINTER] * 2, ctypes.c_int, *[LONG] * 2],
+    "room_of_outer": [LONG],
+    "add_outer": [*[POINTER] * 3, *[LONG] * 3, POINTER],
     "gru_step": [*[POINTER] * 5, *[LONG] * 5],
     "gru_step_back": [*[POINTER] * 7, *[LONG] * 6],
     "add_norm": [*[POINTER] * 3, *[LONG] * 2, *[POINTER] * 2, ctypes.c_float],
@@ -41,7 +43,7 @@ FUNCTIONS = {
     "attend_many": [*[POINTER] * 6, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
     "attend": [*[POINTER] * 5, *[LONG] * 6, *[POINTER] * 4, ctypes.c_int, ctypes.c_float, POINTER],
 }
-COUNTS = ("packed8_size", "threads", "fingerprint", "room_of_many")  # functions that return a number
+COUNTS = ("packed8_size", "threads", "fingerprint", "room_of_many", "room_of_outer")  # functions that return a number
 
 
 @cache

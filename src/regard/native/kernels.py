@@ -17,6 +17,7 @@ MOST_ROWS = 8  # of a product that is not in 8 bits: with more, kernels are fast
 MOST_UNORDERED = 48  # but up to here, putting it so for a single text takes longer than it saves
 MOST_QUERIES = 8  # that ask one memory, a few; from there on they are many
 MOST_KEYS = 4096  # of many queries: with more, torch's kernel, which never has all scores of a query at once, is faster
+FEWEST_OUTPUTS = 6  # of a matrix whose gradient is summed up, or more
 VECTOR = 16  # numbers: the values that many queries read have a multiple of it
 
 
@@ -165,6 +166,20 @@ def attend_many(
         *(causal, scale, room.data_ptr()),
     )
     return read.transpose(1, 2), weights
+
+
+def add_outer(
+    total: Float[Tensor, "outputs inputs"],
+    to_outputs: Float[Tensor, "rows outputs"],
+    states: Float[Tensor, "rows inputs"],
+) -> None:
+    """total += d^T x: what rows add to the gradient of a matrix, always in the same order."""
+    to_outputs, states = to_outputs.contiguous(), states.contiguous()
+    (rows, outputs), inputs = to_outputs.shape, states.shape[1]
+    room = total.new_empty(_call("room_of_outer")(inputs))
+    _call("add_outer")(
+        *(total.data_ptr(), to_outputs.data_ptr(), states.data_ptr()), *(rows, outputs, inputs), room.data_ptr()
+    )
 
 
 def gru_step(

@@ -5,18 +5,9 @@
    each query. Weights that somebody wants to keep are copied on the way, so that looking costs little more than the
    memory it fills, and what is read does not depend on it. */
 
-#include "common.h"
+#include "tiles.h"
 
-#if defined __AVX512F__
-enum { WIDE = 16, VECTORS = 4 };
-#elif defined __AVX2__
-enum { WIDE = 8, VECTORS = 2 };
-#else
-enum { WIDE = 4, VECTORS = 4 };
-#endif
-enum { PANEL = WIDE * VECTORS, TILE = 6, MOST_ROWS = 8 * TILE, CACHED = 1 << 16 };
-typedef float Floats __attribute__((vector_size(WIDE * sizeof(float)), aligned(sizeof(float))));
-
+enum { MOST_ROWS = 8 * TILE, CACHED = 1 << 16 };
 typedef float Four __attribute__((vector_size(16), aligned(sizeof(float))));
 typedef int32_t Four32 __attribute__((vector_size(16)));
 

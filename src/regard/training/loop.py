@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from regard.data.batching import Place
 from regard.data.parts import Divisible, share_of
 from regard.errors import RegardError
+from regard.layers.products import quicken
 from regard.training import checkpoints
 from regard.training.checkpoints import Progress
 from regard.training.company import Company
@@ -98,6 +99,8 @@ class Trainer:
             forget_inside_blocks(self.model)
         if settings.compile:
             compile_blocks(self.model, self.device)
+        else:
+            quicken(self.model)
         self.company.share(self.model)
         self.optimizer = make_optimizer(model, settings)
         self.progress = Progress()
