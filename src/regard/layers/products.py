@@ -75,7 +75,7 @@ def add_outer(total: Weight, to_outputs: Float[Tensor, "rows outputs"], states: 
     if _suit(states, to_outputs.T) and kernels.are_here() and len(total) >= kernels.FEWEST_OUTPUTS:
         kernels.add_outer(total, to_outputs, states)
         return total
-    return total.addmm_(to_outputs.T, states)
+    return torch.addmm(total, to_outputs.T, states, out=total)  # FLOP counters do not know addmm_
 
 
 class _Product(torch.autograd.Function):
