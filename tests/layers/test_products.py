@@ -11,10 +11,8 @@ from torch.nn import functional as F
 from regard.attention import MultiHeadAttention, multihead
 from regard.layers import products
 from regard.layers.products import Linear, Projection, add_outer, linear, multiply, quicken
-from regard.native import kernels
 
 needs_onednn = pytest.mark.skipif(not products.has_onednn(), reason="this torch has no such product")
-needs_kernels = pytest.mark.skipif(not kernels.are_here(), reason="there is no C compiler, or torch has other threads")
 
 
 @pytest.fixture(autouse=True)
@@ -89,41 +87,6 @@ def test_a_part_of_a_matrix_is_multiplied_as_fast_as_a_copy_of_it(monkeypatch: p
         multiply(drawn(9, 48), matrix())
     assert len(asked) == len(MATRICES)
     assert all(each.is_contiguous() or each.T.is_contiguous() for each in asked)
-
-
-@needs_kernels
-@pytest.mark.parametrize("rows", [1, 127, 128, 129, 300])
-@pytest.mark.parametrize(("outputs", "inputs"), [(6, 1), (7, 64), (11, 65), (48, 200), (61, 63)])
-def test_outer_products_are_added_up(rows: int, outputs: int, inputs: int) -> None:
-    total, to_outputs, states = drawn(outputs, inputs), drawn(rows, outputs), drawn(rows, inputs)
-    wanted = total.double() + to_outputs.double().T @ states.double()
-    beside = torch.full((2, outputs, inputs), 7.0)  # nothing is written beyond the end
-    beside[0] = total
-    kernels.add_outer(beside[0], to_outputs, states)
-    torch.testing.assert_close(beside[0].double(), wanted, rtol=1e-5, atol=1e-4)
-    assert bool((beside[1] == 7).all())
-
-
-@needs_kernels
-def test_a_sum_is_the_same_with_any_number_of_threads() -> None:
-    given, known = (drawn(300, 61), drawn(300, 130)), torch.get_num_threads()
-    sums = []
-    try:
-        for threads in (1, 2, 3):
-            torch.set_num_threads(threads)
-            sums.append(add_outer(torch.zeros(61, 130), *given))
-    finally:
-        torch.set_num_threads(known)
-    assert all(torch.equal(sums[0], each) for each in sums)
-
-
-@needs_kernels
-def test_what_is_not_a_number_is_seen_in_the_sum() -> None:
-    states = drawn(40, 64)
-    states[3, 5] = torch.nan
-    total = add_outer(torch.zeros(12, 64), drawn(40, 12), states)
-    assert total[:, 5].isnan().all()
-    assert not total[:, 6:].isnan().any()
 
 
 @pytest.mark.parametrize("outputs", [1, 5])

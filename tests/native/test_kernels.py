@@ -310,6 +310,38 @@ def test_nothing_is_taken_that_wants_a_gradient_or_is_of_another_kind() -> None:
         assert not kernels.takes(torch.randn(1, 8))
 
 
+@pytest.mark.parametrize("rows", [1, 127, 128, 129, 300])
+@pytest.mark.parametrize(("outputs", "inputs"), [(6, 1), (7, 64), (11, 65), (48, 200), (61, 63)])
+def test_outer_products_are_added_up(rows: int, outputs: int, inputs: int) -> None:
+    total, to_outputs, states = torch.randn(outputs, inputs), torch.randn(rows, outputs), torch.randn(rows, inputs)
+    wanted = total.double() + to_outputs.double().T @ states.double()
+    beside = torch.stack([total, torch.full_like(total, 7.0)])
+    kernels.add_outer(beside[0], to_outputs, states)
+    torch.testing.assert_close(beside[0].double(), wanted, rtol=1e-5, atol=1e-4)
+    assert bool((beside[1] == 7).all()), "something is written beyond the end"
+
+
+def test_outer_products_are_added_up_the_same_with_any_number_of_threads() -> None:
+    to_outputs, states, known = torch.randn(300, 61), torch.randn(300, 130), torch.get_num_threads()
+    totals = torch.zeros(3, 61, 130)
+    try:
+        for threads, total in enumerate(totals, 1):
+            torch.set_num_threads(threads)
+            kernels.add_outer(total, to_outputs, states)
+    finally:
+        torch.set_num_threads(known)
+    assert torch.equal(totals[0], totals[1])
+    assert torch.equal(totals[0], totals[2])
+
+
+def test_what_is_not_a_number_is_seen_in_the_sum_of_outer_products() -> None:
+    states, total = torch.randn(40, 64), torch.zeros(12, 64)
+    states[3, 5] = torch.nan
+    kernels.add_outer(total, torch.randn(40, 12), states)
+    assert bool(total[:, 5].isnan().all())
+    assert not total[:, 6:].isnan().any()
+
+
 def test_a_fingerprint_tells_every_change() -> None:
     numbers = torch.randn(3, 50_001)  # more than two parts, the last not full
     flat, first = numbers.view(-1), kernels.fingerprint(numbers)

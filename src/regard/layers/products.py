@@ -39,11 +39,15 @@ def quicken(model: nn.Module) -> None:
 
 
 class Linear(nn.Linear):
+    """torch's, multiplied as here."""
+
     def forward(self, states: States) -> Outputs:
         return linear(states, self.weight, self.bias)
 
 
 class Projection(multihead.Projection):
+    """That of attention, multiplied as here."""
+
     def forward(self, states: States) -> Outputs:
         return linear(states, self.weight, self.bias)
 
