@@ -210,7 +210,9 @@ class RecurrentDecoder(nn.Module):
         (first layer's gates, hidden, what is fed unless the gates know it) -> hidden
         """
         layers = [self._weights(layer) for layer in range(self.layers)]
-        fed_weight = layers[0][0][:, self.input_size :].contiguous()
+        fed_weight = layers[0][0][:, self.input_size :]
+        if torch.is_grad_enabled():  # a training has many steps, which multiply faster by a matrix of its own
+            fed_weight = fed_weight.contiguous()
 
         def step(gates: Tensor, hidden: Hidden, fed: Tensor | None = None) -> Hidden:
             if fed is not None:
