@@ -20,7 +20,7 @@ EVERYWHERE = {"errors", "files", "settings", "progress", "int8", "__init__", "__
 # Modules that stand with others.
 TOGETHER = {"looking": "loading", "demo": "cli"}
 SAID = {
-    "native": "kernels in C",
+    "kernels": "kernels in C",
     "attention": "score, align, read; masks; recording",
     "layers": "positions, blocks, recurrent networks",
     "models": "one file per paper",

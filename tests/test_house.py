@@ -16,9 +16,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
     "settings": {"errors"},
-    "native": {"native"},
-    "attention": {"attention", "errors", "native"},
-    "layers": {"attention", "errors", "layers", "native"},
+    "fallbacks": set(),
+    "processors": set(),
+    "kernels": {"errors", "fallbacks", "kernels", "processors"},
+    "attention": {"attention", "errors", "kernels"},
+    "layers": {"attention", "errors", "layers", "kernels"},
     "models": {"attention", "errors", "layers"},  # and never one another
     "data": {"data", "errors", "files", "settings"},
     "views": {"errors", "files", "views"},
@@ -28,6 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "loading", "looking", "progress"} | {
     "bulk",
+    "diagnosis",
     "export",
     "inspect",
     "int8",
@@ -151,3 +154,30 @@ def test_test_files_have_names_of_their_own() -> None:
     paths = sorted(Path(__file__).parent.rglob("test_*.py"))
     twice = [str(path) for path in paths if sum(other.name == path.name for other in paths) > 1]
     assert not twice
+
+
+POINTERS = {"data_ptr", "ctypes", "from_address", "const_data_ptr"}
+# Where memory is addressed, and why: calls into C, the types of the library's functions, and malloc's settings.
+MAY_POINT = {"kernels/ops.py", "kernels/build.py", "training/freed_memory.py"}
+# Storages are compared there, and never read.
+COMPARES = {"int8.py", "plan/traced.py"}
+
+
+def pointers_used(tree: ast.AST) -> set[str]:
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return POINTERS & (names | {name.split(".")[0] for name in imported(tree)})
+
+
+@every_file
+def test_memory_is_addressed_in_one_place_only(path: Path) -> None:
+    name = path.relative_to(ROOT).as_posix()
+    if name in COMPARES:
+        assert pointers_used(parsed(path)) <= {"data_ptr"}
+    elif name not in MAY_POINT:
+        assert pointers_used(parsed(path)) == set()
+    if part_of(path) != "kernels":
+        assert "library" not in {alias.rpartition(".")[2] for alias in imported(parsed(path))}
+
+
+def test_a_pointer_is_seen() -> None:
+    assert pointers_used(ast.parse("import ctypes\nx.data_ptr()")) == {"ctypes", "data_ptr"}

@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.kernels import ops
 from regard.layers import gru_step
 from regard.layers.int8 import Int8Linear, TorchMatrix8
-from regard.native import kernels
-from regard.native.compiled import library
 from regard.training.freed_memory import keep_freed_memory
 from speed.rounds import ROUNDS, Work, compare
 
@@ -39,7 +38,7 @@ def measure(options: list[str]) -> dict[str, Any]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks native", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     arguments = parser.parse_args(options)
-    if not hasattr(library(), "linear8"):
+    if not ops.has_int8():
         raise SystemExit("there are no kernels here (no C compiler?): nothing is measured")
     keep_freed_memory()
     torch.manual_seed(0)
@@ -68,7 +67,7 @@ def products() -> dict[str, dict[str, Work]]:
         def all_of(product: Callable[[Tensor, Tensor], Any], states: Any = states, given: Any = weights) -> Work:
             return lambda: [product(states[shape[1]], each) for shape, each in zip(SHAPES, given, strict=True)]
 
-        ours = all_of(lambda x, weight: kernels.linear(x, weight, None))
+        ours = all_of(lambda x, weight: ops.linear(x, weight, None))
         theirs = all_of(F.linear)
         agree("products", ours()[-1], theirs()[-1])
         found[f"{rows} rows"] = {
@@ -88,7 +87,7 @@ def by_onednn(states: Tensor, weight: Tensor) -> Tensor:
 def products_of_8_bits() -> dict[str, dict[str, Work]]:
     layers = [Int8Linear.of(torch.randn(shape) / 30) for shape in SHAPES]
     parts = [(each.weight, each.scale, each.bias, each.columns, each.whole) for each in layers]
-    ours = [kernels.Matrix8(*part) for part in parts]
+    ours = [ops.Int8Matrix.pack(*part) for part in parts]
     theirs = [TorchMatrix8(*part, "none") for part in parts]
     found = {}
     for rows in ROWS_OF_8_BITS:
@@ -116,7 +115,7 @@ def attention() -> dict[str, dict[str, Work]]:
         mask = torch.rand(batch, 1, queries, count) > 0.3 if queries > 1 else None
 
         def ours(query: Tensor = query, memories: Any = memories, mask: Any = mask) -> list[Tensor]:
-            return [kernels.attend(query, keys, values, mask, False, 0.125) for keys, values in memories]
+            return [ops.attention(query, keys, values, mask, False, 0.125) for keys, values in memories]
 
         def theirs(query: Tensor = query, memories: Any = memories, mask: Any = mask) -> list[Tensor]:
             return [
@@ -144,16 +143,23 @@ def attention_of_many() -> dict[str, dict[str, Work]]:
         for kind, (allowed, causal, keep) in places.items():
 
             def ours(given: Any = (query, keys, values, allowed, causal, 0.125, keep)) -> Tensor:
-                return kernels.attend_many(*given)[0]
+                *tensors, allowed, causal, scale, keep = given
+                attend = ops.attention_with_weights if keep else ops.attention
+                found = attend(*tensors, over_queries(allowed), causal, scale)
+                return found[0] if keep else found
 
             def theirs(given: Any = (query, keys, values), allowed: Any = allowed, causal: bool = causal) -> Tensor:
-                over_queries = None if allowed is None else allowed[:, None, None]
-                return F.scaled_dot_product_attention(*given, attn_mask=over_queries, is_causal=causal, scale=0.125)
+                mask = over_queries(allowed)
+                return F.scaled_dot_product_attention(*given, attn_mask=mask, is_causal=causal, scale=0.125)
 
             agree("attention of many", ours(), theirs())
             sides = {"regard": repeated(ours), "torch, no weights" if keep else "torch": repeated(theirs)}
             found[f"{batch} texts of {tokens} tokens, {kind}"] = sides
     return found
+
+
+def over_queries(allowed: Tensor | None) -> Tensor | None:
+    return None if allowed is None else allowed[:, None, None]
 
 
 def repeated(work: Work) -> Work:
@@ -167,7 +173,7 @@ def norms() -> dict[str, dict[str, Work]]:
         pairs = [torch.randn(2, rows, NORM_SIZE).unbind(0) for _ in range(LAYERS)]
 
         def ours(pairs: Any = pairs) -> list[Tensor]:
-            return [kernels.add_norm(one, other, norm.weight, norm.bias, norm.eps) for one, other in pairs]
+            return [ops.add_norm(one, other, norm.weight, norm.bias, norm.eps) for one, other in pairs]
 
         def theirs(pairs: Any = pairs) -> list[Tensor]:
             return [norm(one + other) for one, other in pairs]
@@ -183,16 +189,15 @@ def steps_of_a_gru() -> dict[str, dict[str, Work]]:
         gates, product = torch.randn(2, 1, rows, 3 * GRU_SIZE)
         state, gradient = torch.randn(2, 1, rows, GRU_SIZE)
         given = (gates, product, state, gradient)
-        ours = partial(there_and_back, kernels.gru_step, kernels.gru_step_back, *given)
+        ours = partial(there_and_back, ops.gru_step, ops.gru_step_backward, *given)
         theirs = partial(there_and_back, gru_step.plain_ahead, gru_step.plain_back, *given)
         agree("steps of a GRU", ours(), theirs())
         found[f"a GRU's step, {rows} rows"] = {"regard": repeated(ours), "torch": repeated(theirs)}
     return found
 
 
-def there_and_back(
-    ahead: gru_step.Ahead, back: gru_step.Back, gates: Tensor, product: Tensor, state: Tensor, gradient: Tensor
-) -> Tensor:
+def there_and_back(ahead: Callable[..., Any], back: Callable[..., Any], *given: Tensor) -> Tensor:
+    gates, product, state, gradient = given
     following, carried = torch.empty_like(state), torch.zeros_like(state)
     kept, to_gates, to_product = (torch.empty_like(gates) for _ in range(3))
     ahead(following, kept, gates, product, state)
@@ -207,7 +212,7 @@ def gradients_of_matrices() -> dict[str, dict[str, Work]]:
 
         def ours(given: Any = (to_outputs, states), shape: Any = (outputs, inputs)) -> Tensor:
             total = torch.zeros(shape)
-            kernels.add_outer(total, *given)
+            ops.accumulate_weight_grad(total, *given)
             return total
 
         def theirs(to_outputs: Tensor = to_outputs, states: Tensor = states) -> Tensor:

@@ -15,10 +15,10 @@ from regard.attention import MultiHeadAttention
 from regard.decoding.generate import generate
 from regard.decoding.protocol import Vocabulary
 from regard.decoding.settings import Decoding
+from regard.kernels import ops
 from regard.layers import packed as module
 from regard.layers.packed import packed, remember_order
 from regard.models import gpt2, transformer
-from regard.native import kernels
 
 needs_kernel = pytest.mark.skipif(not module._available(), reason="this processor or torch has no such product")
 
@@ -61,15 +61,15 @@ def test_a_matrix_is_put_in_order_once_enough_rows_have_come(layer: nn.Linear, m
 
 @needs_kernel
 def test_a_few_rows_need_no_order(layer: nn.Linear, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not kernels.are_here():
+    if not ops.is_available():
         pytest.skip("no kernels here: torch's product does it")
     monkeypatch.setattr(module, "ENOUGH", 100)
     with packed(layer), torch.inference_mode():
         faster = vars(layer)["forward"]
-        most = kernels.MOST_UNORDERED
-        for rows, ordered in ((kernels.MOST_ROWS, False), (most, False), (most + 5, True)):
+        most = ops.MAX_ROWS_UNPACKED
+        for rows, ordered in ((ops.MAX_ROWS, False), (most, False), (most + 5, True)):
             states = torch.randn(rows, 512)
-            for _ in range(1 + (rows == kernels.MOST_ROWS) * 20):  # which are not counted
+            for _ in range(1 + (rows == ops.MAX_ROWS) * 20):  # which are not counted
                 torch.testing.assert_close(layer(states), F.linear(states, layer.weight, layer.bias))
             assert (faster.ordered is not None) == ordered
 
@@ -113,7 +113,7 @@ def put_in_order(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
 def test_a_model_that_is_there_to_be_read_remembers_its_order(
     layer: nn.Linear, put_in_order: list[Tensor], remembers: bool, times: int
 ) -> None:
-    if not kernels.are_here():
+    if not ops.is_available():
         pytest.skip("no kernels here, so nobody could look for changes")
     if remembers:
         remember_order(layer)
@@ -153,7 +153,7 @@ def test_who_remembers_sees_what_has_changed(layer: nn.Linear, change: Callable[
 def test_a_loaded_model_remembers_and_sees_what_somebody_tries_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put_in_order: list[Tensor]
 ) -> None:
-    if not kernels.are_here():
+    if not ops.is_available():
         pytest.skip("no kernels here, so nobody could look for changes")
     monkeypatch.setattr(module, "FEWEST", 0)
     tiny_runs.encoder("bert", tmp_path / "run")

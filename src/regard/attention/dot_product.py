@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from regard.attention import masks
 from regard.attention.alignments import masked_softmax
 from regard.attention.memory import Attended
-from regard.native import kernels
+from regard.kernels import ops
 
 Allowed = Bool[Tensor, "..."] | None  # broadcasts to [..., queries, keys]
 Index = slice | Tensor | None
@@ -49,8 +49,10 @@ def attend(
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if mask is not None and mask.dim() == 1:
         mask = masks.over_queries(mask)
-    if keep and window is None and _are_many(query, keys, values, mask, causal):
-        return _kept(query, keys, values, mask, causal, scale)
+    if keep and window is None:
+        found = ops.attention_with_weights(query, keys, values, mask, causal, scale)
+        if found is not None:
+            return Attended(found[0], _Weights(found[1]))
     if window is None:
         context = fused(query, keys, values, allowed=mask, causal=causal, scale=scale)
     else:
@@ -139,10 +141,9 @@ def fused(
     scale: float,
 ) -> Float[Tensor, "*batch queries value_size"]:
     """The context by torch's fused kernel, or by ours. A query that may attend to nothing reads zeros."""
-    if _are_few(query, keys, values):
-        return kernels.attend(query, keys, values, allowed, causal, scale)
-    if _are_many(query, keys, values, allowed, causal):
-        return kernels.attend_many(query, keys, values, _of_keys(allowed, keys), causal, scale)[0]
+    found = ops.attention(query, keys, values, allowed, causal, scale)
+    if found is not None:
+        return found
     square = query.shape[-2] == keys.shape[-2]
     if causal and allowed is None and square:
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scale)
@@ -152,54 +153,21 @@ def fused(
         return F.scaled_dot_product_attention(query, keys, values, scale=scale)
     # Kernels differ in what a fully masked row gives (zeros, a mean, NaN), so no kernel ever sees one.
     has_any = allowed.any(-1, keepdim=True)
-    if kernels.takes(query) and bool(has_any.all()):  # the usual case, worth the question where nobody waits for it
+    if ops.can_look_at(has_any) and bool(has_any.all()):  # the usual case, worth the question where nobody waits for it
         return F.scaled_dot_product_attention(query, keys, values, attn_mask=allowed, scale=scale)
     context = F.scaled_dot_product_attention(query, keys, values, attn_mask=allowed | ~has_any, scale=scale)
     return context.masked_fill(~has_any, 0.0)
 
 
-def _kept(query: Tensor, keys: Tensor, values: Tensor, allowed: Allowed, causal: bool, scale: float) -> Attended:
-    """The same context, bit by bit, and the weights it was read with."""
-    of_keys = _of_keys(allowed, keys)
-    context, weights = kernels.attend_many(query, keys, values, of_keys, causal, scale, keep=True)
-    assert weights is not None
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Weights that a kernel has returned with the context."""
 
-    def weights_of(heads: Index, rows: Index) -> Tensor:
-        chosen = weights if heads is None else weights[:, heads]
+    weights: Float[Tensor, "batch heads queries keys"]
+
+    def __call__(self, heads: Index, rows: Index) -> Tensor:
+        chosen = self.weights if heads is None else self.weights[:, heads]
         return chosen if rows is None else chosen[:, :, rows]
-
-    return Attended(context, weights_of)
-
-
-def _of_keys(allowed: Allowed, keys: Tensor) -> Bool[Tensor, "batch keys"] | None:
-    return None if allowed is None else allowed[:, 0, 0].expand(keys.shape[0], keys.shape[2])
-
-
-def _suit(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """Whether our kernels are here and can read these where they lie."""
-    return (
-        kernels.takes(query)
-        and query.dim() == 4
-        and query.shape[:2] == keys.shape[:2] == values.shape[:2]
-        and query.stride(3) == keys.stride(3) == values.stride(3) == 1
-    )
-
-
-def _are_few(query: Tensor, keys: Tensor, values: Tensor) -> bool:
-    """A few queries of a memory, as every step of decoding has them."""
-    return _suit(query, keys, values) and query.shape[2] <= kernels.MOST_QUERIES
-
-
-def _are_many(query: Tensor, keys: Tensor, values: Tensor, allowed: Allowed, causal: bool) -> bool:
-    """Many queries, all of which may see the same keys, or all but the later ones."""
-    return (
-        _suit(query, keys, values)
-        and query.shape[2] > kernels.MOST_QUERIES
-        and 0 < keys.shape[2] <= kernels.MOST_KEYS
-        and query.shape[3] % kernels.VECTOR == values.shape[3] % kernels.VECTOR == 0
-        and (allowed is None or (allowed.dim() == 4 and allowed.shape[1] == allowed.shape[2] == 1))
-        and (not causal or (allowed is None and query.shape[2] <= keys.shape[2]))
-    )
 
 
 def causal_rows(query: Tensor, keys: Tensor) -> Bool[Tensor, "queries keys"] | None:

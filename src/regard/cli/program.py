@@ -10,6 +10,7 @@ from regard import __version__
 from regard.cli.caption import caption
 from regard.cli.classify import classify
 from regard.cli.demo import demo
+from regard.cli.doctor import doctor
 from regard.cli.embed import embed
 from regard.cli.evaluate import evaluate
 from regard.cli.export import export
@@ -29,7 +30,7 @@ from regard.errors import RegardError, is_out_of_memory
 VERBS = (
     *(recipes, train, evaluate),
     *(translate, classify, match, tag, generate, fill, embed, caption),
-    *(look, serve, export, plan, demo),
+    *(look, serve, export, plan, demo, doctor),
 )
 app = typer.Typer(
     add_completion=False,

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from regard.attention import Memory, MultiHeadAttention
 from regard.attention.unpadded import on_real_tokens, while_reading
 from regard.errors import UsageError
+from regard.kernels import ops
 from regard.layers.dropout import Dropout
-from regard.native import kernels
 
 States = Float[Tensor, "batch length size"]
 
@@ -84,8 +84,10 @@ class Residual(nn.Module):
         if self.pre_norm:
             return states + self.dropout(sublayer(self.norm(states)))
         added = self.dropout(sublayer(states))
-        if kernels.takes(states) and not self.norm._forward_hooks:  # whoever watches the norm has it called
-            return kernels.add_norm(states, added, self.norm.weight, self.norm.bias, self.norm.eps)
+        if not self.norm._forward_hooks:  # whoever watches the norm has it called
+            normed = ops.add_norm(states, added, self.norm.weight, self.norm.bias, self.norm.eps)
+            if normed is not None:
+                return normed
         return self.norm(states + added)
 
 

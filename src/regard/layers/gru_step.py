@@ -5,7 +5,6 @@
 Ours in C where it may be, which passes over the numbers once; else torch's functions, one after the other.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,23 +12,26 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from regard.kernels import ops
 from regard.layers.full_precision import apply_in_full
-from regard.native import kernels
 
 States = Float[Tensor, "directions rows size"]
 Gates = Float[Tensor, "directions rows gates"]  # r, z and n side by side
 
-Ahead = Callable[[States, Gates, Gates, Gates, States], None]
-"""(h' to be written, r z n to be written, g, p, h)"""
-Back = Callable[[Gates, Gates, States, States, Gates, Gates, States], None]
-"""(dg and dp to be written, `carried`, gradient of h', r z n, p, h)
 
-The gradient of h' is `gradient` + `carried`; `carried` becomes that of h, without what comes through p.
-"""
+def ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
+    """Writes h' to `following`, and r, z and n to `kept`."""
+    if not ops.gru_step(following, kept, gates, product, state):
+        plain_ahead(following, kept, gates, product, state)
 
 
-def steps_for(tensor: Tensor) -> tuple[Ahead, Back]:
-    return (kernels.gru_step, kernels.gru_step_back) if kernels.fits(tensor) else (plain_ahead, plain_back)
+def back(
+    to_gates: Gates, to_product: Gates, carried: States, gradient: States, kept: Gates, product: Gates, state: States
+) -> None:
+    """Writes the gradients of g and p. That of h' is `gradient` + `carried`; `carried` becomes that of h, without the
+    part that comes through p."""
+    if not ops.gru_step_backward(to_gates, to_product, carried, gradient, kept, product, state):
+        plain_back(to_gates, to_product, carried, gradient, kept, product, state)
 
 
 def plain_ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
@@ -62,7 +64,7 @@ class _Step(torch.autograd.Function):
     def forward(context: Any, gates: Tensor, product: Tensor, state: Tensor) -> Tensor:
         gates, product, state = (each.contiguous()[None] for each in (gates, product, state))
         following, kept = torch.empty_like(state), torch.empty_like(gates)
-        steps_for(gates)[0](following, kept, gates, product, state)
+        ahead(following, kept, gates, product, state)
         context.save_for_backward(kept, product, state)
         return following[0]
 
@@ -72,7 +74,7 @@ class _Step(torch.autograd.Function):
         kept, product, state = context.saved_tensors
         to_gates, to_product, carried = torch.empty_like(kept), torch.empty_like(kept), torch.zeros_like(state)
         gradient = gradients[0].contiguous()[None]
-        steps_for(kept)[1](to_gates, to_product, carried, gradient, kept, product, state)
+        back(to_gates, to_product, carried, gradient, kept, product, state)
         return to_gates[0], to_product[0], carried[0]
 
 

@@ -11,7 +11,7 @@ neighbours in 16 bits, and 2 * 255 * 64 is the most that fits.
 Trained Transformers have a few inputs that are ten times as large as all others, in every row (Dettmers et al. 2022).
 Such `columns` would spoil the scale of each row, so they are left out of P and Q and added whole.
 
-The product is our own (regard.native) or, where there is no compiler, FBGEMM's, through operators that torch calls
+The product is our own (regard.kernels) or, where there is no compiler, FBGEMM's, through operators that torch calls
 deprecated; they are named in this file and nowhere else. Where FBGEMM is missing as well (other processors, GPUs) the
 same whole numbers are multiplied as floats: as exact, not faster.
 """
@@ -25,9 +25,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.kernels.ops import Int8Matrix
 from regard.layers.blocks import ACTIVATIONS
-from regard.native import kernels
-from regard.native.kernels import Matrix8
 
 LARGEST_WEIGHT = 64
 LARGEST_INPUT = 127
@@ -54,7 +53,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("columns", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("whole", torch.zeros(outputs, 0))
         self.activation = "none"  # of regard.layers.blocks, done while the outputs are at hand
-        self._packed: dict[tuple[type, int, int], Matrix8 | TorchMatrix8] = {}
+        self._packed: dict[tuple[type, int, int], Any] = {}
 
     @classmethod
     def of(
@@ -84,14 +83,19 @@ class Int8Linear(nn.Module):
 
     def rows(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
         """The outputs `start:stop` alone."""
-        kind = Matrix8 if kernels.takes_8_bits(states) else TorchMatrix8
-        part = self._packed.get((kind, start, stop))
-        if part is None:
-            some = slice(start, stop)
+        matrix = self._part(Int8Matrix, Int8Matrix.pack, start, stop)
+        result = None if matrix is None else matrix(states)
+        return self._part(TorchMatrix8, TorchMatrix8, start, stop)(states) if result is None else result
+
+    def _part(self, kind: type, pack: Callable[..., Any], start: int, stop: int) -> Any:
+        """The outputs `start:stop` of the matrix as this kind of product takes it, packed once."""
+        key, some = (kind, start, stop), slice(start, stop)
+        if key not in self._packed:
             bias = None if self.bias is None else self.bias[some]
-            part = kind(self.weight[some], self.scale[some], bias, self.columns, self.whole[some], self.activation)
-            self._packed[kind, start, stop] = part
-        return part(states)
+            self._packed[key] = pack(
+                self.weight[some], self.scale[some], bias, self.columns, self.whole[some], self.activation
+            )
+        return self._packed[key]
 
     def _apply(self, function: Any, recurse: bool = True) -> "Int8Linear":
         self._packed.clear()  # what was packed lies where the layer was
@@ -109,7 +113,7 @@ class Int8Linear(nn.Module):
 
 
 class TorchMatrix8:
-    """What `regard.native.kernels.Matrix8` does, where it is not to be had."""
+    """What `regard.kernels.ops.Int8Matrix` does, where it is not to be had."""
 
     def __init__(
         self,
@@ -129,6 +133,7 @@ class TorchMatrix8:
         if len(self.columns):
             size.index_fill_(-1, self.columns, 0.0)
         largest = size.amax(-1, keepdim=True).clamp_(min=TINY)  # ten times as fast as the norm that it is
+        largest.masked_fill_(largest.isinf(), torch.nan)  # no finite number is left of such a row
         found = self.product(torch.div(states, largest, out=size))  # memory that has just been used is the quickest
         found = found.mul_(largest) if self.bias is None else torch.addcmul(self.bias, found, largest, out=found)
         if len(self.columns):

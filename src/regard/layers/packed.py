@@ -1,6 +1,6 @@
 """Faster products while a model only reads.
 
-A few rows are multiplied by a kernel of our own, which reads matrices as they lie (regard.native). More are multiplied
+A few rows are multiplied by a kernel of our own, which reads matrices as they lie (regard.kernels). More are multiplied
 by oneDNN, up to twice as fast as by torch's own product if the matrix lies in the order in which its kernel takes it:
 `python -m benchmarks products`. Putting it so costs as much as a product with many rows, so it is done once enough of
 them have come, and forgotten at the end of the block. A model that was loaded to be read remembers it for the next
@@ -14,6 +14,7 @@ missing (other processors, GPUs) and where gradients are wanted, everything stay
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,9 +23,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.kernels import ops
 from regard.layers.blocks import FeedForward
 from regard.layers.products import has_onednn
-from regard.native import kernels
 
 FEWEST = 2**17  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
@@ -41,6 +42,7 @@ BEHIND: dict[str, tuple[str, list[float], str]] = {
 Linear = Callable[[Tensor], Tensor]
 Orders = dict[Any, "_Order"]  # of the matrices of a module, by what is done with them
 _REMEMBERED: WeakKeyDictionary[nn.Module, Orders] = WeakKeyDictionary()
+_ENTERING = Lock()  # two threads may enter blocks of the same model
 
 
 def remember_order(model: nn.Module) -> None:
@@ -53,19 +55,30 @@ def remember_order(model: nn.Module) -> None:
 @contextmanager
 def packed(model: nn.Module) -> Iterator[None]:
     """Inside the block, products with the model's large matrices run as oneDNN's wherever no gradient is wanted."""
-    given = []
+    entered: list[tuple[dict[str, Any], str, Any]] = []
     if _available() and sum(parameter.numel() for parameter in model.parameters()) <= MOST:
-        for module in model.modules():
-            for name, faster in _faster(module, _orders(module)).items():
-                own = vars(module)  # where it is found before the method
-                if name not in own:  # else a block around this one has been here
-                    own[name] = faster
-                    given.append((own, name))
+        with _ENTERING:
+            for module in model.modules():
+                entered += [(vars(module), *each) for each in _enter(module)]
     try:
         yield
     finally:
-        for own, name in given:
-            del own[name]
+        with _ENTERING:
+            for own, name, faster in entered:
+                faster.blocks -= 1
+                if not faster.blocks:
+                    del own[name]
+
+
+def _enter(module: nn.Module) -> list[tuple[str, Any]]:
+    """Puts faster methods into a module, where they are found before its own, unless another block has done so: of this
+    thread, around this block, or of another thread. The last one to leave takes them out."""
+    own = vars(module)
+    found = []
+    for name, faster in _faster(module, _orders(module)).items():
+        found.append((name, own.setdefault(name, faster)))
+        own[name].blocks += 1
+    return found
 
 
 def product(weight: Float[Tensor, "outputs inputs"]) -> Linear:
@@ -76,10 +89,10 @@ def product(weight: Float[Tensor, "outputs inputs"]) -> Linear:
 
 def _orders(module: nn.Module) -> Orders:
     """Those that a block before has left, or a place for those of this one."""
-    return _REMEMBERED.get(module, {}) if kernels.are_here() else {}  # else there is nobody to look for changes
+    return _REMEMBERED.get(module, {}) if ops.is_available() else {}  # else there is nobody to look for changes
 
 
-def _faster(module: Any, orders: Orders) -> dict[str, Callable[..., Tensor]]:
+def _faster(module: Any, orders: Orders) -> dict[str, Any]:
     """Methods of a module that are products with a matrix of its own, and what does them faster."""
 
     def faster(name: str, weight: Any, bias: Any, activation: str = "none") -> _Product:
@@ -87,7 +100,7 @@ def _faster(module: Any, orders: Orders) -> dict[str, Callable[..., Tensor]]:
         return _Product(weight, bias, plain, orders.setdefault(name, _Order()), activation)
 
     if isinstance(module, nn.Linear):
-        found: dict[str, Callable[..., Tensor]] = {}
+        found: dict[str, Any] = {}
         if _fits(module.weight):
             found["forward"] = faster("forward", module.weight, module.bias)
             if hasattr(module, "rows"):
@@ -119,9 +132,9 @@ class _Order:
 
     def of(self, weight: Float[Tensor, "outputs inputs"]) -> Tensor:
         """The matrix of this weight, from the block before if nothing has changed since."""
-        known = kernels.fingerprint(weight) if kernels.are_here() else None
+        known = ops.fingerprint(weight)
         matrix = self.matrix
-        if matrix is None or known != self.made_of:
+        if matrix is None or known is None or known != self.made_of:
             matrix = torch.ops.mkldnn._reorder_linear_weight.default(weight, ROWS)
             self.matrix, self.made_of = matrix, known
         return matrix
@@ -142,20 +155,33 @@ class _Product:
         self.behind = BEHIND[activation]
         self.seen = 0  # rows that have come in this block
         self.ordered: Tensor | None = None  # once they were enough
+        self.blocks = 0  # that use it at the moment
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        if torch.is_grad_enabled() or states.dtype != torch.float32 or not states.numel():
+        rows = states.numel() // max(1, self.weight.shape[1])
+        if rows <= ops.MAX_ROWS:
+            result = ops.linear(states, self.weight, self.bias, self.activation)
+            if result is not None:
+                return result
+        if not self._can_use_onednn(states):
             return self.plain(states)
-        rows = states.numel() // states.shape[-1]
-        own = rows <= kernels.MOST_UNORDERED and kernels.takes(states)
-        if own and rows <= kernels.MOST_ROWS:
-            return kernels.linear(states, self.weight, self.bias, self.activation)
-        weight: Tensor | None = self.weight
-        if rows > 1:  # for a single row the matrix is read as it lies
-            weight = self._in_order(rows)
-        if weight is not None:
-            return torch.ops.mkldnn._linear_pointwise.default(states, weight, self.bias, *self.behind)
-        return kernels.linear(states, self.weight, self.bias, self.activation) if own else self.plain(states)
+        matrix = self.weight if rows == 1 else self._in_order(rows)  # a single row reads the matrix as it lies
+        if matrix is not None and matrix.shape[1] == states.shape[-1]:
+            product: Tensor = torch.ops.mkldnn._linear_pointwise.default(states, matrix, self.bias, *self.behind)
+            return product
+        result = ops.linear(states, self.weight, self.bias, self.activation) if rows <= ops.MAX_ROWS_UNPACKED else None
+        return self.plain(states) if result is None else result
+
+    def _can_use_onednn(self, states: Tensor) -> bool:
+        """Whether oneDNN may multiply: it gets no states of another width, dtype or kind, and computes no gradient."""
+        return (
+            not torch.is_grad_enabled()
+            and not torch.is_autocast_enabled("cpu")
+            and states.dim() > 0
+            and states.numel() > 0
+            and states.shape[-1] == self.weight.shape[1]
+            and ops.is_ordinary(states)
+        )
 
     def _in_order(self, rows: int) -> Tensor | None:
         """None: too few rows have come for it."""
@@ -172,6 +198,7 @@ class _Parts:
     def __init__(self, layer: Any, orders: Orders):
         self.layer, self.orders = layer, orders
         self.products: dict[tuple[int, int], _Product] = {}
+        self.blocks = 0  # that use it at the moment
 
     def __call__(self, states: Float[Tensor, "*batch inputs"], start: int, stop: int) -> Float[Tensor, "*batch part"]:
         if (start, stop) not in self.products:

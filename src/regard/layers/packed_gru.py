@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.layers.full_precision import apply_in_full
-from regard.layers.gru_step import steps_for
+from regard.layers.gru_step import ahead, back
 from regard.layers.products import add_outer, linear
 
 Gates = Float[Tensor, "directions tokens gates"]
@@ -102,7 +102,6 @@ class _Steps(torch.autograd.Function):
         states = gates.new_empty(*gates.shape[:2], weight.shape[-1])
         products, kept = torch.empty_like(gates), torch.empty_like(gates)  # U h + b; r, z and n
         transposed, bias = weight.mT.contiguous(), bias.unsqueeze(1)
-        ahead, _ = steps_for(gates)
         state = first
         for start, count in zip(rows.starts, rows.sizes, strict=False):
             part = slice(start, start + count)
@@ -121,7 +120,6 @@ class _Steps(torch.autograd.Function):
         rows, gradient = context.rows, gradients[0].contiguous()
         to_gates, to_products = torch.empty_like(kept), torch.empty_like(kept)
         carried = torch.zeros_like(first)
-        _, back = steps_for(kept)
         befores = [first, *(states[:, start:] for start in rows.starts)]  # the states before each step, and more
         for start, count, before in reversed(list(zip(rows.starts, rows.sizes, befores, strict=False))):
             part = slice(start, start + count)

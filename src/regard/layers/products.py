@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from regard.attention import multihead
-from regard.native import kernels
+from regard.kernels import ops
 
 LEAST = 1 << 23  # multiplications: 128 rows by a matrix of 256 x 256
 
@@ -58,7 +58,7 @@ class Projection(multihead.Projection):
 
 def linear(states: States, weight: Weight, bias: Bias | None = None) -> Outputs:
     """W x + b."""
-    if not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not _suit(states, weight):
+    if not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not _suit(states, weight, bias):
         return F.linear(states, weight, bias)
     found: Tensor = _Product.apply(states, weight, bias)
     return found
@@ -66,7 +66,7 @@ def linear(states: States, weight: Weight, bias: Bias | None = None) -> Outputs:
 
 def multiply(states: States, weight: Weight, bias: Bias | None = None) -> Outputs:
     """The same without a graph; the matrix may be a transposed one."""
-    if not _suit(states, weight):
+    if not _suit(states, weight, bias):
         return F.linear(states, weight, bias)
     if not (weight.is_contiguous() or weight.T.is_contiguous()):  # of part of a matrix oneDNN makes a plain loop
         weight = weight.contiguous()
@@ -76,8 +76,8 @@ def multiply(states: States, weight: Weight, bias: Bias | None = None) -> Output
 
 def add_outer(total: Weight, to_outputs: Float[Tensor, "rows outputs"], states: Float[Tensor, "rows inputs"]) -> Weight:
     """total += d^T x, without a graph: what some rows add to the gradient of a matrix."""
-    if _suit(states, to_outputs.T) and kernels.are_here() and len(total) >= kernels.FEWEST_OUTPUTS:
-        kernels.add_outer(total, to_outputs, states)
+    is_large = are_better() and states.numel() * to_outputs.shape[-1] >= LEAST
+    if is_large and ops.accumulate_weight_grad(total, to_outputs, states):
         return total
     return torch.addmm(total, to_outputs.T, states, out=total)  # FLOP counters do not know addmm_
 
@@ -104,16 +104,17 @@ class _Product(torch.autograd.Function):
         return to_states, to_weight, to_bias
 
 
-def _suit(states: Tensor, weight: Tensor) -> bool:
+def _suit(states: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether oneDNN can multiply these, and is worth the call."""
     return (
-        states.is_cpu
-        and states.dtype == weight.dtype == torch.float32
-        and states.numel() * len(weight) >= LEAST
-        and type(states) is Tensor  # tracers and compilers have kinds of their own
-        and type(weight) in (Tensor, nn.Parameter)
+        are_better()
+        and states.dim() > 0
+        and weight.dim() == 2
+        and states.shape[-1] == weight.shape[1]
+        and states.numel() * weight.shape[0] >= LEAST
+        and (bias is None or (bias.shape == weight.shape[:1] and ops.is_ordinary(bias)))
+        and ops.is_ordinary(states, weight)
         and not (torch.compiler.is_compiling() or torch.jit.is_tracing())
-        and are_better()
     )
 
 

@@ -67,12 +67,12 @@ static void some_outputs(float *y, long outputs, const float *x, long rows, cons
 }
 
 /* y = f(W x + b) for each row x. `bias` may be NULL. */
-void linear(float *y, const float *x, long rows, const float *weight, const float *bias, int activation, long outputs,
-            long inputs) {
-#pragma omp parallel
+void linear_small(float *y, const float *x, long rows, const float *weight, const float *bias, int activation,
+                  long outputs, long inputs, int threads) {
+#pragma omp parallel num_threads(threads)
     {
         long first, last;
-        stretch(outputs, &first, &last);
+        thread_range(outputs, &first, &last);
         long output = first;
         for (; rows >= FEWEST && output + OUTPUTS <= last; output += OUTPUTS) {
             const float *here = weight + output * inputs, *next = here + OUTPUTS * inputs;

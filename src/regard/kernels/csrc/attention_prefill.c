@@ -9,7 +9,12 @@
 
 enum { MOST_ROWS = 8 * TILE, CACHED = 1 << 16 };
 typedef float Four __attribute__((vector_size(16), aligned(sizeof(float))));
+#if defined __clang__ || __GNUC__ >= 12
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
 typedef int32_t Four32 __attribute__((vector_size(16)));
+#define SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, (Four32){i, j, k, l})
+#endif
 
 /* y[TILE, vectors * WIDE] = a[TILE, inner] b[inner, vectors * WIDE] */
 static inline __attribute__((always_inline)) void tile(float *y, long y_stride, const float *a, long a_stride,
@@ -61,47 +66,68 @@ static void product(float *y, long y_stride, const float *a, long a_stride, cons
     }
 }
 
-/* k^T [size, many] of the keys that are seen, four by four numbers at a time; size is a multiple of four. Behind the
+/* k^T [size, many] of the keys that are visible, four by four numbers at a time; size is a multiple of four. Behind the
    last key the last one stands again: what comes of it is not read. */
-static void pack_keys(const Panels *packed, const float *keys, long stride, const int32_t *seen) {
+static void pack_keys(const Panels *packed, const float *keys, long stride, const int32_t *visible) {
     long size = packed->rows, many = packed->columns;
     for (long column = 0; column < many; column += PANEL) {
         long width = panel_width(packed, column);
         for (long j = column; j < column + width; j += 4) {
             const float *key[4];
-            for (long n = 0; n < 4; n++) key[n] = keys + seen[j + n < many ? j + n : many - 1] * stride;
+            for (long n = 0; n < 4; n++) key[n] = keys + visible[j + n < many ? j + n : many - 1] * stride;
             for (long i = 0; i < size; i += 4) {
                 float *to = packed->numbers + column * size + i * width + j - column;
                 Four a = *(Four *)(key[0] + i), b = *(Four *)(key[1] + i), c = *(Four *)(key[2] + i), d = *(Four *)(key[3] + i);
-                Four ab = __builtin_shuffle(a, b, (Four32){0, 4, 1, 5}), cd = __builtin_shuffle(c, d, (Four32){0, 4, 1, 5});
-                Four ef = __builtin_shuffle(a, b, (Four32){2, 6, 3, 7}), gh = __builtin_shuffle(c, d, (Four32){2, 6, 3, 7});
-                *(Four *)to = __builtin_shuffle(ab, cd, (Four32){0, 1, 4, 5});
-                *(Four *)(to + width) = __builtin_shuffle(ab, cd, (Four32){2, 3, 6, 7});
-                *(Four *)(to + 2 * width) = __builtin_shuffle(ef, gh, (Four32){0, 1, 4, 5});
-                *(Four *)(to + 3 * width) = __builtin_shuffle(ef, gh, (Four32){2, 3, 6, 7});
+                Four ab = SHUFFLE(a, b, 0, 4, 1, 5), cd = SHUFFLE(c, d, 0, 4, 1, 5);
+                Four ef = SHUFFLE(a, b, 2, 6, 3, 7), gh = SHUFFLE(c, d, 2, 6, 3, 7);
+                *(Four *)to = SHUFFLE(ab, cd, 0, 1, 4, 5);
+                *(Four *)(to + width) = SHUFFLE(ab, cd, 2, 3, 6, 7);
+                *(Four *)(to + 2 * width) = SHUFFLE(ef, gh, 0, 1, 4, 5);
+                *(Four *)(to + 3 * width) = SHUFFLE(ef, gh, 2, 3, 6, 7);
             }
         }
     }
 }
 
-/* v [many, size] of the values that are seen. */
-static void pack_values(const Panels *packed, const float *values, long stride, const int32_t *seen) {
+/* v [many, size] of the values that are visible. */
+static void pack_values(const Panels *packed, const float *values, long stride, const int32_t *visible) {
     for (long column = 0; column < packed->columns; column += PANEL) {
         long width = panel_width(packed, column);
         float *panel = packed->numbers + column * packed->rows;
         for (long j = 0; j < packed->rows; j++)
-            memcpy(panel + j * width, values + seen[j] * stride + column, width * sizeof *panel);
+            memcpy(panel + j * width, values + visible[j] * stride + column, width * sizeof *panel);
     }
 }
 
 /* The weights of a query over all keys. */
-static void keep(float *kept, const float *weights, const int32_t *seen, long many, long count) {
-    if (many && seen[many - 1] == many - 1) {
+static void keep(float *kept, const float *weights, const int32_t *visible, long many, long count) {
+    if (many && visible[many - 1] == many - 1) {
         memcpy(kept, weights, many * sizeof *kept);
         memset(kept + many, 0, (count - many) * sizeof *kept);
     } else {
         memset(kept, 0, count * sizeof *kept);
-        for (long j = 0; j < many; j++) kept[seen[j]] = weights[j];
+        for (long j = 0; j < many; j++) kept[visible[j]] = weights[j];
+    }
+}
+
+/* The values that a causal tile reads beyond the last key of a query have weight 0, but 0 * NaN is NaN, and 0 * infinity,
+   too. Where a result is NaN, each query is computed again over its own keys alone. */
+static void repair_causal(float *output, long output_stride, const float *weights, long weights_stride,
+                          const Panels *values, long rows, long least) {
+    long size = values->columns;
+    int is_nan = 0;
+    for (long i = 0; i < rows; i++)
+        for (long c = 0; c < size; c++) is_nan |= output[i * output_stride + c] != output[i * output_stride + c];
+    if (!is_nan) return;
+    for (long column = 0; column < size; column += PANEL) {
+        long width = panel_width(values, column);
+        const float *panel = values->numbers + column * values->rows;
+        for (long i = 0; i < rows; i++)
+            for (long c = 0; c < width; c++) {
+                float sum = 0;
+                for (long j = 0; j < least + i; j++) sum += weights[i * weights_stride + j] * panel[j * width + c];
+                output[i * output_stride + column + c] = sum;
+            }
     }
 }
 
@@ -111,8 +137,8 @@ static long rows_at_once(long count) {
     return rows < 2 * TILE ? 2 * TILE : rows > MOST_ROWS ? MOST_ROWS : rows;
 }
 
-/* Numbers of `room` that each thread of attend_many needs. */
-long room_of_many(long count, long size, long value_size) {
+/* Numbers of `workspace` that each thread of attention_prefill needs. */
+long attention_prefill_workspace(long count, long size, long value_size) {
     return rounded_up(count, WIDE) * (size + rows_at_once(count)) + count * (value_size + 1);
 }
 
@@ -120,26 +146,26 @@ long room_of_many(long count, long size, long value_size) {
    WIDE. `allowed` [batch, count] may be NULL, `kept` [batch, heads, queries, count] too. If `causal`, there is no
    `allowed`, and queries, no more than keys, are the last of these and see no later one. A query that may attend to
    nothing reads zeros. The output is [batch, queries, heads, value_size]. */
-void attend_many(float *output, float *kept, const float *query, const float *keys, const float *values,
-                 const uint8_t *allowed, long batch, long heads, long queries, long count, long size, long value_size,
-                 const long *query_strides, const long *key_strides, const long *value_strides,
-                 const long *allowed_strides, int causal, float scale, float *room) {
+void attention_prefill(float *output, float *kept, const float *query, const float *keys, const float *values,
+                       const uint8_t *allowed, long batch, long heads, long queries, long count, long size,
+                       long value_size, const long *query_strides, const long *key_strides, const long *value_strides,
+                       const long *allowed_strides, int causal, float scale, float *workspace, int threads) {
     long wide = rounded_up(count, WIDE), chunks = (queries + rows_at_once(count) - 1) / rows_at_once(count);
-#pragma omp parallel
+#pragma omp parallel num_threads(threads)
     {
-        float *own = room + omp_get_thread_num() * room_of_many(count, size, value_size);
+        float *own = workspace + omp_get_thread_num() * attention_prefill_workspace(count, size, value_size);
         Panels own_keys = {own, size, 0}, own_values = {own + wide * size, 0, value_size};
         float *weights = own_values.numbers + count * value_size;
-        int32_t *seen = (int32_t *)(weights + wide * rows_at_once(count));
+        int32_t *visible = (int32_t *)(weights + wide * rows_at_once(count));
         long first, last, packed = -1;
-        stretch(batch * heads * chunks, &first, &last);
+        thread_range(batch * heads * chunks, &first, &last);
         for (long item = first; item < last; item++) {
             long b = item / chunks / heads, h = item / chunks % heads, chunk = item % chunks;
             if (item / chunks != packed) {
                 const uint8_t *may = allowed ? allowed + b * allowed_strides[0] : 0;
-                own_keys.columns = own_values.rows = visible(seen, count, may, may ? allowed_strides[1] : 0);
-                pack_keys(&own_keys, keys + b * key_strides[0] + h * key_strides[1], key_strides[2], seen);
-                pack_values(&own_values, values + b * value_strides[0] + h * value_strides[1], value_strides[2], seen);
+                own_keys.columns = own_values.rows = visible_keys(visible, count, may, may ? allowed_strides[1] : 0);
+                pack_keys(&own_keys, keys + b * key_strides[0] + h * key_strides[1], key_strides[2], visible);
+                pack_values(&own_values, values + b * value_strides[0] + h * value_strides[1], value_strides[2], visible);
                 packed = item / chunks;
             }
             long from = queries * chunk / chunks, rows = queries * (chunk + 1) / chunks - from;
@@ -152,10 +178,11 @@ void attend_many(float *output, float *kept, const float *query, const float *ke
                 long sees = causal ? least + i : least;
                 softmax(row, sees, scale);
                 memset(row + sees, 0, (most - sees) * sizeof *row);
-                if (kept) keep(kept + ((b * heads + h) * queries + from + i) * count, row, seen, most, count);
+                if (kept) keep(kept + ((b * heads + h) * queries + from + i) * count, row, visible, most, count);
             }
-            product(output + ((b * queries + from) * heads + h) * value_size, heads * value_size, weights, wide,
-                    &own_values, rows, most, value_size);
+            float *result = output + ((b * queries + from) * heads + h) * value_size;
+            product(result, heads * value_size, weights, wide, &own_values, rows, most, value_size);
+            if (causal) repair_causal(result, heads * value_size, weights, wide, &own_values, rows, least);
         }
     }
 }

@@ -27,13 +27,13 @@ static uint64_t of_part(const uint32_t *words, long count, uint64_t number) {
     return found;
 }
 
-long fingerprint(const uint32_t *words, long count) {
+long fingerprint(const uint32_t *words, long count, int threads) {
     long parts = rounded_up(count, PART) / PART;
     uint64_t found = 0;
-#pragma omp parallel reduction(+ : found)
+#pragma omp parallel num_threads(threads) reduction(+ : found)
     {
         long first, last;
-        stretch(parts, &first, &last);
+        thread_range(parts, &first, &last);
         for (long part = first; part < last; part++)
             found += of_part(words + part * PART, count - part * PART < PART ? count - part * PART : PART, part);
     }

@@ -9,13 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention import MultiHeadAttention, dot_product, record_own
+from regard.kernels import ops
+from regard.kernels.build import library
 from regard.layers.blocks import ACTIVATIONS, BlockSizes, Residual
 from regard.layers.int8 import Int8Linear, TorchMatrix8
-from regard.native import kernels
-from regard.native.compiled import library
 
 needs_kernels = pytest.mark.skipif(library() is None, reason="there is no C compiler here, or no GNU OpenMP")
-needs_8_bits = pytest.mark.skipif(not hasattr(library(), "linear8"), reason="no kernel of 8 bits for this processor")
+needs_8_bits = pytest.mark.skipif(not ops.has_int8(), reason="no kernel of 8 bits for this processor")
 pytestmark = needs_kernels
 
 
@@ -35,14 +35,14 @@ def activated(name: str, states: Tensor) -> Tensor:
 
 
 def test_every_activation_of_the_blocks_has_its_kernel() -> None:
-    assert {"none", *ACTIVATIONS} == set(kernels.ACTIVATIONS)
+    assert {"none", *ACTIVATIONS} == set(ops.ACTIVATIONS)
 
 
-@pytest.mark.parametrize("name", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("name", ops.ACTIVATIONS)
 @pytest.mark.parametrize("shape", [(512,), (1, 512), (2, 1, 512), (3, 512)])
 def test_a_product_is_torchs(name: str, shape: tuple[int, ...]) -> None:
     states, weight, bias = 3 * torch.randn(shape), torch.randn(517, 512) / 20, torch.randn(517)
-    found = kernels.linear(states, weight, bias, name)
+    found = ops.linear(states, weight, bias, name)
     torch.testing.assert_close(found, activated(name, F.linear(states, weight, bias)), atol=2e-5, rtol=1e-5)
 
 
@@ -50,20 +50,20 @@ def test_a_product_is_torchs(name: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(("outputs", "inputs"), [(64, 96), (67, 101), (3, 5), (1, 16)])
 def test_products_of_any_size_are_torchs(rows: int, outputs: int, inputs: int) -> None:
     states, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
-    found = kernels.linear(states, weight, bias)
+    found = ops.linear(states, weight, bias)
     torch.testing.assert_close(found, F.linear(states, weight, bias), atol=1e-5, rtol=1e-5)
 
 
 def test_a_product_needs_neither_a_bias_nor_neighbouring_inputs() -> None:
     states, weight = torch.randn(64, 2).T, torch.randn(33, 64)
     assert not states.is_contiguous()
-    torch.testing.assert_close(kernels.linear(states, weight, None), F.linear(states, weight), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ops.linear(states, weight, None), F.linear(states, weight), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["gelu", "gelu_tanh", "silu"])
 def test_activations_are_right_far_from_zero_too(name: str) -> None:
     states = torch.linspace(-120, 120, 4801)
-    found = kernels.linear(torch.ones(1), states[:, None], None, name)
+    found = ops.linear(torch.ones(1), states[:, None], None, name)
     torch.testing.assert_close(found, ACTIVATIONS[name](states), atol=1e-6, rtol=1e-6)
 
 
@@ -84,7 +84,7 @@ def test_8_bits_are_the_sums_of_whole_numbers_for_any_number_of_rows(rows: int) 
 
 
 @needs_8_bits
-@pytest.mark.parametrize("name", kernels.ACTIVATIONS)
+@pytest.mark.parametrize("name", ops.ACTIVATIONS)
 @pytest.mark.parametrize("columns", [[], [0], [3, 30, 77]])
 def test_8_bits_are_those_of_torch(name: str, columns: list[int]) -> None:
     weight, bias, few = torch.randn(200, 78), torch.randn(200), torch.tensor(columns, dtype=torch.int64)
@@ -151,8 +151,12 @@ def test_attention_is_the_equation(mask: tuple[int, ...] | None, causal: bool, s
     allowed = None if mask is None else torch.rand(mask) > 0.6
     if allowed is not None:
         allowed[-1, -1, -1] = False  # a query that may attend to nothing
-    found = kernels.attend(query, keys, values, allowed, causal, 1 / math.sqrt(20))
+    found = ops.attention(query, keys, values, allowed, causal, 1 / math.sqrt(20))
     torch.testing.assert_close(found, spelled_out(query, keys, values, allowed, causal))
+
+
+def over_queries(allowed: Tensor | None) -> Tensor | None:
+    return None if allowed is None else allowed[:, None, None]
 
 
 MANY = [(9, 9), (13, 5), (12, 64), (55, 70), (100, 200), (300, 129)]  # queries and keys
@@ -171,11 +175,11 @@ def test_attention_of_many_is_the_equation_and_keeps_its_weights(queries: int, c
     allowed = torch.rand(2, count) > 0.4 if kind == "masked" else None
     causal = kind == "causal" and queries <= count
     scale = 1 / math.sqrt(32)
-    found, weights = kernels.attend_many(query, keys, values, allowed, causal, scale, keep=True)
+    found, weights = ops.attention_with_weights(query, keys, values, over_queries(allowed), causal, scale)
     seen = torch.ones(2, 1, queries, count, dtype=torch.bool)
     if allowed is not None:
         allowed[1] = False  # a text that nobody may read
-        found, weights = kernels.attend_many(query, keys, values, allowed, causal, scale, keep=True)
+        found, weights = ops.attention_with_weights(query, keys, values, over_queries(allowed), causal, scale)
         seen = seen & allowed[:, None, None]
     if causal:
         seen = seen & torch.ones(queries, count, dtype=torch.bool).tril(count - queries)
@@ -184,34 +188,34 @@ def test_attention_of_many_is_the_equation_and_keeps_its_weights(queries: int, c
     assert weights is not None
     torch.testing.assert_close(weights, wanted.float(), atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(found, (wanted @ values.double()).float(), atol=1e-6, rtol=1e-5)
-    unkept, nothing = kernels.attend_many(query, keys, values, allowed, causal, scale)
+    unkept, nothing = ops._attention_prefill(query, keys, values, over_queries(allowed), causal, scale, False)
     assert nothing is None
     assert torch.equal(unkept, found)
 
 
 def test_attention_of_many_does_not_depend_on_the_company() -> None:
     query, keys, values = many(60, 60)
-    together = kernels.attend_many(query, keys, values, None, False, 0.2)[0]
+    together = ops.attention(query, keys, values, None, False, 0.2)
     for text in range(2):
-        alone = kernels.attend_many(*(part[text : text + 1] for part in (query, keys, values)), None, False, 0.2)[0]
+        alone = ops.attention(*(part[text : text + 1] for part in (query, keys, values)), None, False, 0.2)
         assert torch.equal(alone[0], together[text])
     padded = [torch.cat([part, torch.randn_like(part)], dim=2) for part in (keys, values)]
     allowed = torch.arange(120).expand(2, 120) < 60
-    assert torch.equal(kernels.attend_many(query, *padded, allowed, False, 0.2)[0], together)
+    assert torch.equal(ops.attention(query, *padded, over_queries(allowed), False, 0.2), together)
 
 
 @pytest.mark.parametrize("negative", [False, True])
 def test_attention_of_many_does_not_mind_large_scores(negative: bool) -> None:
     query, keys, values = many(20, 50)
     scale = -100.0 if negative else 100.0
-    found = kernels.attend_many(query, keys, values, None, False, scale)[0]
+    found = ops.attention(query, keys, values, None, False, scale)
     exact = (query.double() @ keys.double().mT * scale).softmax(-1) @ values.double()
     torch.testing.assert_close(found, exact.float(), atol=1e-3, rtol=1e-3)
 
 
 def test_attention_does_not_mind_large_scores() -> None:
     query, keys, values = 100 * torch.randn(1, 1, 1, 16), 100 * torch.randn(1, 1, 50, 16), torch.randn(1, 1, 50, 16)
-    found = kernels.attend(query, keys, values, None, False, 1.0)
+    found = ops.attention(query, keys, values, None, False, 1.0)
     torch.testing.assert_close(found, F.scaled_dot_product_attention(query, keys, values, scale=1.0))
 
 
@@ -222,15 +226,15 @@ def test_the_norm_of_a_sum_is_the_equation(shape: tuple[int, ...]) -> None:
     both = states.double() + added.double()
     centred = both - both.mean(-1, keepdim=True)
     wanted = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight + bias
-    torch.testing.assert_close(kernels.add_norm(states, added, weight, bias, 1e-5), wanted.float())
+    torch.testing.assert_close(ops.add_norm(states, added, weight, bias, 1e-5), wanted.float())
 
 
 def test_blocks_use_the_norm_of_a_sum_unless_somebody_watches_the_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     around, states, watched = Residual(BlockSizes(8, 16, 2, 0.0, pre_norm=False)), torch.randn(2, 3, 8), []
     wanted = around.norm(states + states.sin())
     asked: list[int] = []
-    add_norm = kernels.add_norm
-    monkeypatch.setattr(kernels, "add_norm", lambda *given: asked.append(1) or add_norm(*given))
+    add_norm = ops.add_norm
+    monkeypatch.setattr(ops, "add_norm", lambda *given: asked.append(1) or add_norm(*given))
     torch.testing.assert_close(around(states, torch.sin), wanted)
     assert asked == [1]
     around.norm.register_forward_hook(lambda *seen: watched.append(seen))
@@ -241,29 +245,30 @@ def test_blocks_use_the_norm_of_a_sum_unless_somebody_watches_the_norm(monkeypat
 
 def test_models_ask_the_kernel_a_few_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    attend = kernels.attend
+    decode = ops._attention_decode
 
-    def watched(query: Tensor, *others: object) -> Tensor:
+    def watched(query: Tensor, *others: object) -> Tensor | None:
         asked.append(query.shape[2])
-        return attend(query, *others)  # type: ignore[arg-type]
+        return decode(query, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(kernels, "attend", watched)
-    for queries in (1, kernels.MOST_QUERIES, kernels.MOST_QUERIES + 1):
+    monkeypatch.setattr(ops, "_attention_decode", watched)
+    for queries in (1, ops.MAX_DECODE_QUERIES, ops.MAX_DECODE_QUERIES + 1):
         query, keys = torch.randn(2, 2, queries, 8), torch.randn(2, 2, 12, 8)
         found = dot_product.attend(query, keys, keys).context
         torch.testing.assert_close(found, F.scaled_dot_product_attention(query, keys, keys))
-    assert asked == [1, kernels.MOST_QUERIES]
+    assert asked == [1, ops.MAX_DECODE_QUERIES]
 
 
 def test_models_ask_for_many_queries_at_once_where_they_see_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    attend_many = kernels.attend_many
+    prefill = ops._attention_prefill
 
-    def watched(*given: object, **named: object) -> object:
-        asked.append(1)
-        return attend_many(*given, **named)  # type: ignore[arg-type]
+    def watched(*given: object) -> object:
+        found = prefill(*given)  # type: ignore[arg-type]
+        asked.extend([1] * (found is not None))
+        return found
 
-    monkeypatch.setattr(kernels, "attend_many", watched)
+    monkeypatch.setattr(ops, "_attention_prefill", watched)
     query, keys, values = many(20, 30)
     of_keys, of_both = torch.rand(2, 1, 1, 30) > 0.3, torch.rand(2, 1, 20, 30) > 0.3
     of_both[:, :, 4] = False
@@ -300,23 +305,13 @@ def test_who_records_everything_gets_the_weights_that_were_read_with() -> None:
     torch.testing.assert_close(tape[""][:, :, :40], exact, atol=1e-6, rtol=1e-5)
 
 
-def test_nothing_is_taken_that_wants_a_gradient_or_is_of_another_kind() -> None:
-    states = torch.randn(1, 8)
-    assert kernels.takes(states)
-    assert not kernels.takes(states.double())
-    assert not kernels.takes(states[:0])
-    assert not kernels.takes(states.to("meta"))
-    with torch.inference_mode(False):
-        assert not kernels.takes(torch.randn(1, 8))
-
-
 @pytest.mark.parametrize("rows", [1, 127, 128, 129, 300])
 @pytest.mark.parametrize(("outputs", "inputs"), [(6, 1), (7, 64), (11, 65), (48, 200), (61, 63)])
 def test_outer_products_are_added_up(rows: int, outputs: int, inputs: int) -> None:
     total, to_outputs, states = torch.randn(outputs, inputs), torch.randn(rows, outputs), torch.randn(rows, inputs)
     wanted = total.double() + to_outputs.double().T @ states.double()
     beside = torch.stack([total, torch.full_like(total, 7.0)])
-    kernels.add_outer(beside[0], to_outputs, states)
+    ops.accumulate_weight_grad(beside[0], to_outputs, states)
     torch.testing.assert_close(beside[0].double(), wanted, rtol=1e-5, atol=1e-4)
     assert bool((beside[1] == 7).all()), "something is written beyond the end"
 
@@ -327,7 +322,7 @@ def test_outer_products_are_added_up_the_same_with_any_number_of_threads() -> No
     try:
         for threads, total in enumerate(totals, 1):
             torch.set_num_threads(threads)
-            kernels.add_outer(total, to_outputs, states)
+            ops.accumulate_weight_grad(total, to_outputs, states)
     finally:
         torch.set_num_threads(known)
     assert torch.equal(totals[0], totals[1])
@@ -337,32 +332,32 @@ def test_outer_products_are_added_up_the_same_with_any_number_of_threads() -> No
 def test_what_is_not_a_number_is_seen_in_the_sum_of_outer_products() -> None:
     states, total = torch.randn(40, 64), torch.zeros(12, 64)
     states[3, 5] = torch.nan
-    kernels.add_outer(total, torch.randn(40, 12), states)
+    ops.accumulate_weight_grad(total, torch.randn(40, 12), states)
     assert bool(total[:, 5].isnan().all())
     assert not total[:, 6:].isnan().any()
 
 
 def test_a_fingerprint_tells_every_change() -> None:
     numbers = torch.randn(3, 50_001)  # more than two parts, the last not full
-    flat, first = numbers.view(-1), kernels.fingerprint(numbers)
-    assert kernels.fingerprint(numbers.clone()) == first
+    flat, first = numbers.view(-1), ops.fingerprint(numbers)
+    assert ops.fingerprint(numbers.clone()) == first
     found = {first}
     for place in (0, 63, 64, 65_535, 65_536, 150_002):
         for change in (-flat[place].item(), flat[place].item() + 1e-6, 0.0):
             kept = flat[place].item()
             flat[place] = change
-            found.add(kernels.fingerprint(numbers))
+            found.add(ops.fingerprint(numbers))
             flat[place] = kept
-    found |= {kernels.fingerprint(-numbers), kernels.fingerprint(numbers.roll(1, 0)), kernels.fingerprint(flat[:-1])}
+    found |= {ops.fingerprint(-numbers), ops.fingerprint(numbers.roll(1, 0)), ops.fingerprint(flat[:-1])}
     assert len(found) == 1 + 6 * 3 + 3
-    assert kernels.fingerprint(numbers) == first
+    assert ops.fingerprint(numbers) == first
 
 
 def test_a_fingerprint_does_not_depend_on_threads() -> None:
     numbers, threads = torch.randn(300_000), torch.get_num_threads()
-    found = kernels.fingerprint(numbers)
+    found = ops.fingerprint(numbers)
     try:
         torch.set_num_threads(1 if threads > 1 else 2)
-        assert kernels.fingerprint(numbers) == found
+        assert ops.fingerprint(numbers) == found
     finally:
         torch.set_num_threads(threads)

@@ -2,7 +2,7 @@
 
 #include "common.h"
 
-/* Activations, numbered as in kernels.py; a loop over one of them is vectorised. */
+/* Activations, numbered as in ops.py; a loop over one of them is vectorised. */
 enum { NONE, RELU, GELU, GELU_TANH, SILU };
 
 static inline float sigmoid(float x) {
@@ -20,7 +20,7 @@ static inline float error_function(float x) {
 
 static inline void activate(float *y, long size, int activation) {
     if (activation == RELU)
-        for (long i = 0; i < size; i++) y[i] = larger(y[i], 0);
+        for (long i = 0; i < size; i++) y[i] = y[i] < 0 ? 0 : y[i]; /* NaN stays NaN */
     if (activation == GELU)
         for (long i = 0; i < size; i++) y[i] = y[i] * 0.5f * (1 + error_function(y[i] * 0.707106781f));
     if (activation == GELU_TANH)

@@ -2,11 +2,11 @@
 
 /* LayerNorm(x + z) for each row: (s - mean) / sqrt(variance + epsilon) * weight + bias, with s = x + z. */
 void add_norm(float *y, const float *x, const float *z, long rows, long size, const float *weight, const float *bias,
-              float epsilon) {
-#pragma omp parallel if (rows > 1)
+              float epsilon, int threads) {
+#pragma omp parallel num_threads(rows > 1 ? threads : 1)
     {
         long first, last;
-        stretch(rows, &first, &last);
+        thread_range(rows, &first, &last);
         for (long row = first; row < last; row++) {
             const float *a = x + row * size, *b = z + row * size;
             float *s = y + row * size, mean = 0, variance = 0;

@@ -7,8 +7,6 @@
 
 enum { CHUNK = 128 };
 
-static inline long smaller(long a, long b) { return a < b ? a : b; }
-
 /* A row of x in panels, each of which has room for CHUNK rows; the last one is filled up with zeros. */
 static void pack(float *panels, const float *row, long inputs) {
     for (long column = 0; column < inputs; column += PANEL) {
@@ -38,21 +36,22 @@ static void tile(float *y, const float *d, const float *panel, long rows, long o
         for (long j = 0; j < wide; j++) y[i * inputs + j] += found[i * PANEL + j];
 }
 
-/* Numbers of `room` that add_outer needs. */
-long room_of_outer(long inputs) { return CHUNK * rounded_up(inputs, PANEL); }
+/* Numbers of `workspace` that accumulate_weight_grad needs. */
+long weight_grad_workspace(long inputs) { return CHUNK * rounded_up(inputs, PANEL); }
 
 /* There are at least TILE outputs: the last tile begins before the end of the one before it, and adds the rest. */
-void add_outer(float *y, const float *d, const float *x, long rows, long outputs, long inputs, float *room) {
-#pragma omp parallel
+void accumulate_weight_grad(float *y, const float *d, const float *x, long rows, long outputs, long inputs,
+                            float *workspace, int threads) {
+#pragma omp parallel num_threads(threads)
     for (long from = 0; from < rows; from += CHUNK) {
         long count = smaller(rows - from, CHUNK);
 #pragma omp for
-        for (long row = 0; row < count; row++) pack(room + row * PANEL, x + (from + row) * inputs, inputs);
+        for (long row = 0; row < count; row++) pack(workspace + row * PANEL, x + (from + row) * inputs, inputs);
 #pragma omp for collapse(2)
         for (long next = 0; next < outputs; next += TILE)
             for (long column = 0; column < inputs; column += PANEL) {
                 long output = smaller(next, outputs - TILE);
-                tile(y + output * inputs + column, d + from * outputs + output, room + column * CHUNK, count, outputs,
+                tile(y + output * inputs + column, d + from * outputs + output, workspace + column * CHUNK, count, outputs,
                      inputs, next - output, smaller(inputs - column, PANEL));
             }
     }

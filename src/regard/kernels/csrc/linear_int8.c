@@ -6,7 +6,8 @@
 #endif
 #include "activations.h"
 
-#define SMALLEST 1.17549435e-38f /* a row of zeros has a scale, too */
+#define SMALLEST 0x04000000 /* the bits of 2^-119, by which 127 can be divided: a row of zeros has a scale, too */
+#define INFINITE 0x7f800000 /* the bits of infinity; those of NaN are larger */
 
 #if defined __AVX512VNNI__ && defined __AVX512BW__
 enum { LANES = 16, VECTORS = 4, ROWS = 6 };
@@ -30,12 +31,12 @@ typedef __m256i Vector;
 enum { BLOCK = LANES * VECTORS, CHUNK = 8 * ROWS };
 
 /* Bytes of a matrix in the order in which it is read. */
-long packed8_size(long outputs, long inputs) { return rounded_up(outputs, BLOCK) * rounded_up(inputs, 4); }
+long packed_int8_size(long outputs, long inputs) { return rounded_up(outputs, BLOCK) * rounded_up(inputs, 4); }
 
 /* [outputs, inputs] as [blocks, inputs / 4, BLOCK outputs, 4 inputs], filled up with zeros. */
-void pack8(int8_t *packed, const int8_t *weight, long outputs, long inputs) {
+void pack_int8(int8_t *packed, const int8_t *weight, long outputs, long inputs) {
     long fours = rounded_up(inputs, 4) / 4;
-    memset(packed, 0, packed8_size(outputs, inputs));
+    memset(packed, 0, packed_int8_size(outputs, inputs));
     for (long output = 0; output < outputs; output++)
         for (long i = 0; i < inputs; i++)
             packed[((output / BLOCK * fours + i / 4) * BLOCK + output % BLOCK) * 4 + i % 4] = weight[output * inputs + i];
@@ -74,19 +75,32 @@ static void some_rows8(int32_t sums[][BLOCK], const int8_t *weight, const uint8_
     }
 }
 
-/* A row as the whole numbers -127 ... 127, with 128 added; what 127 stands for is returned: the largest input but for
-   those of `columns`, in their order, whose weights are zeros. */
-static float quantised(uint8_t *q, const float *x, long inputs, const int64_t *columns, long few) {
-    float largest = SMALLEST;
+/* A row as integers -127 ... 127, with 128 added. Returns what 127 stands for: the largest input, but for those of
+   `columns`, in ascending order, whose weights are zeros. If one is infinite or NaN, the row gives NaN, and integers that
+   do not matter. Sizes are compared by their bits, which are in the same order and keep NaN. */
+static float quantized_row(uint8_t *q, const float *x, long inputs, const int64_t *columns, long few) {
+    int32_t largest_bits = SMALLEST;
     for (long i = 0, from = 0; i <= few; i++) {
         long to = i < few ? columns[i] : inputs;
-        for (long j = from; j < to; j++) largest = larger(largest, fabsf(x[j]));
+        for (long j = from; j < to; j++) {
+            int32_t bits;
+            memcpy(&bits, x + j, sizeof bits);
+            bits &= 0x7fffffff;
+            largest_bits = bits > largest_bits ? bits : largest_bits;
+        }
         from = to + 1;
     }
-    float steps = 127 / largest;
-    for (long i = 0; i < inputs; i++) q[i] = (uint8_t)((int32_t)nearbyintf(x[i] * steps) + 128);
+    float largest;
+    memcpy(&largest, &largest_bits, sizeof largest);
+    float steps = largest_bits < INFINITE ? 127 / largest : 0;
+    for (long i = 0; i < inputs; i++) {
+        float value = nearbyintf(x[i] * steps);
+        value = value < 127 ? value : 127; /* only of `columns`, and of NaN */
+        value = value > -127 ? value : -127;
+        q[i] = (uint8_t)((int32_t)value + 128);
+    }
     for (long i = inputs; i % 4; i++) q[i] = 0; /* the weights there are zeros, too */
-    return largest;
+    return largest_bits < INFINITE ? largest : NAN;
 }
 
 /* What there is to know of each output of a block. */
@@ -116,23 +130,23 @@ static inline __attribute__((always_inline)) void finished(float *restrict y, co
 /* y = f(W x + b) in 8 bits for each row x: see regard/layers/int8.py. `scale` is that of a product of whole numbers,
    `sums` are 128 times the sums of an output's weights; `whole` are the weights [few, outputs] of the `few` inputs
    `columns` that stay whole. `q` and `largest` are room for rows of whole numbers, and what 127 stands for in each. */
-void linear8(float *y, const float *x, long rows, const int8_t *packed, const float *scale, const int32_t *sums,
-             const float *bias, const int64_t *columns, const float *whole, long few, int activation, long outputs,
-             long inputs, uint8_t *q, float *largest) {
+void linear_int8(float *y, const float *x, long rows, const int8_t *packed, const float *scale, const int32_t *sums,
+                 const float *bias, const int64_t *columns, const float *whole, long few, int activation, long outputs,
+                 long inputs, uint8_t *q, float *largest, int threads) {
     long fours = rounded_up(inputs, 4) / 4, blocks = rounded_up(outputs, BLOCK) / BLOCK;
     long chunks = rounded_up(rows, CHUNK) / CHUNK;
-#pragma omp parallel
+#pragma omp parallel num_threads(threads)
     {
         long first, last;
-        stretch(rows, &first, &last);
+        thread_range(rows, &first, &last);
         for (long row = first; row < last; row++)
-            largest[row] = quantised(q + row * fours * 4, x + row * inputs, inputs, columns, few);
+            largest[row] = quantized_row(q + row * fours * 4, x + row * inputs, inputs, columns, few);
 #pragma omp barrier
-        stretch(blocks * chunks, &first, &last);
+        thread_range(blocks * chunks, &first, &last);
         for (long item = first; item < last; item++) {
             long start = item / chunks * BLOCK, width = outputs - start < BLOCK ? outputs - start : BLOCK;
             long until = item % chunks * CHUNK + CHUNK < rows ? item % chunks * CHUNK + CHUNK : rows;
-            Outputs of = {scale + start, bias ? bias + start : 0, whole + start, sums + start};
+            Outputs of = {scale + start, bias ? bias + start : 0, few ? whole + start : 0, sums + start};
             for (long row = item % chunks * CHUNK; row < until; row += ROWS) {
                 long some = until - row < ROWS ? until - row : ROWS;
                 int32_t found[ROWS][BLOCK];
