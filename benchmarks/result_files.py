@@ -34,8 +34,8 @@ def machine() -> str:
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores of {processor}{kind}, {wide}"
 
 
-def write_result(name: str, command: str, numbers: dict[str, Any]) -> Path:
-    """Write `results/NAME.json` and return its path."""
+def write_result(name: str, command: str, numbers: dict[str, Any], path: Path | None = None) -> Path:
+    """Write `results/NAME.json`, or another file, and return its path."""
     record = {
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
@@ -49,7 +49,7 @@ def write_result(name: str, command: str, numbers: dict[str, Any]) -> Path:
         },
         **without_expectations(numbers),
     }
-    FOLDER.mkdir(exist_ok=True)
-    path = FOLDER / f"{name}.json"
+    path = path or FOLDER / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return path
