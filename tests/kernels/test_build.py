@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import stat
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -210,14 +211,28 @@ def test_a_library_that_others_can_write_to_is_compiled_again(cache: Path, monke
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
 
-def test_every_function_of_the_header_is_defined_and_typed() -> None:
-    sources = "\n".join(path.read_text("utf-8") for path in build.SOURCES)
-    types = build.prototypes()
-    assert len(types) == len(re.findall(r"\);", (build.CSRC / "kernels.h").read_text("utf-8")))
-    for name, (result, arguments) in types.items():
-        assert re.search(rf"^(void|long) {name}\(", sources, flags=re.MULTILINE), name
-        assert arguments
-        assert result in build.C_TYPES.values()
+def test_every_function_of_the_header_is_there_with_its_arguments() -> None:
+    header = (build.CSRC / "kernels.h").read_text("utf-8")
+    declared = set(re.findall(r"^\w+ (\w+)\(const \1_arguments \*a\);", header, flags=re.MULTILINE))
+    assert declared == set(build.formats())
+    counts = dict(re.findall(r"^long (\w+)\((long [^)]*)\);", header, flags=re.MULTILINE))
+    assert {name: arguments.count("long") for name, arguments in counts.items()} == build.WORKSPACES
+    assert build.formats()["fingerprint"] == "@Pli"
+    assert build.formats()["attention_prefill"] == "@PP" + "PPP" + "P" + "P" + "l" * 6 + "3l3l3l2l" + "f" + "ii"
+
+
+@needs_compiler
+def test_the_layout_of_arguments_is_that_of_c(tmp_path: Path) -> None:
+    """The size of every struct in C is that of its format."""
+    names = list(build.formats())
+    printed = "".join(f'printf("%zu ", sizeof({name}_arguments));' for name in names)
+    program = tmp_path / "sizes.c"
+    program.write_text(f'#include <stdio.h>\n#include "kernels.h"\nint main(void) {{ {printed} return 0; }}\n')
+    subprocess.run(["cc", f"-I{build.CSRC}", str(program), "-o", str(tmp_path / "sizes")], check=True)
+    sizes = subprocess.run([str(tmp_path / "sizes")], capture_output=True, text=True, check=True).stdout.split()
+    for name, size in zip(names, sizes, strict=True):
+        # C fills a struct up to its alignment, of 8 bytes.
+        assert -(-struct.calcsize(build.formats()[name]) // 8) * 8 == int(size), name
 
 
 FEATURES = {name: frozenset(required) for name, required in isa.REQUIRED.items()}

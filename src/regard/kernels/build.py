@@ -14,11 +14,15 @@ import re
 import shlex
 import shutil
 import stat
+import struct
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from regard import fallbacks
 from regard.kernels import isa
@@ -36,7 +40,12 @@ FLAGS = (
 )
 BUILD_TIMEOUT_S = 120
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-C_TYPES = {"long": ctypes.c_long, "int": ctypes.c_int, "float": ctypes.c_float, "void": None}
+FORMATS = {"long": "l", "int": "i", "float": "f"}  # of Python's module struct
+WORKSPACES = {
+    "packed_int8_size": 2,
+    "attention_prefill_workspace": 3,
+    "weight_grad_workspace": 1,
+}  # and their arguments
 
 
 class Unavailable(Exception):
@@ -53,7 +62,7 @@ class Status:
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def library() -> SimpleNamespace | None:
     """The functions of all kernels, or None. An unusable REGARD_ISA raises UsageError."""
     return _loaded()[0]
 
@@ -64,7 +73,7 @@ def status() -> Status:
 
 
 @cache
-def _loaded() -> tuple[ctypes.CDLL | None, Status]:
+def _loaded() -> tuple[SimpleNamespace | None, Status]:
     if os.environ.get(SWITCH, "1") == "0":
         return None, Status(reason=f"{SWITCH}=0")
     name = isa.chosen()
@@ -74,21 +83,25 @@ def _loaded() -> tuple[ctypes.CDLL | None, Status]:
         return None, Status(reason=reason)
     try:
         path = _built(name)
-        return _checked(ctypes.CDLL(str(path))), Status(name, path)
+        return _functions(ctypes.CDLL(str(path))), Status(name, path)
     except (Unavailable, OSError) as error:
         fallbacks.report(FEATURE, str(error))
         return None, Status(reason=str(error))
 
 
-def _checked(loaded: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with the types of its functions, if it shares torch's threads."""
+def _functions(loaded: ctypes.CDLL) -> SimpleNamespace:
+    """The kernels by their names, if they share torch's threads; int8 needs AVX2, and is missing without."""
     if _openmp_address(loaded) != _openmp_address(_torch_library()):
         raise Unavailable("torch uses another OpenMP runtime than the compiler; two would disturb each other")
-    for name, (result, arguments) in prototypes().items():
-        if hasattr(loaded, name):  # int8 needs AVX2
-            function = getattr(loaded, name)
-            function.argtypes, function.restype = arguments, result
-    return loaded
+    functions: dict[str, Any] = {}
+    for name, layout in formats().items():
+        if hasattr(loaded, name):
+            functions[name] = _with_struct(getattr(loaded, name), layout)
+    for name, count in WORKSPACES.items():
+        if hasattr(loaded, name):
+            functions[name] = getattr(loaded, name)
+            functions[name].argtypes, functions[name].restype = [ctypes.c_long] * count, ctypes.c_long
+    return SimpleNamespace(**functions)
 
 
 def _torch_library() -> ctypes.CDLL:
@@ -109,19 +122,27 @@ def _openmp_address(loaded: ctypes.CDLL) -> int | None:
 
 
 @cache
-def prototypes() -> dict[str, tuple[type | None, list[type]]]:
-    """Result type and argument types of every function, from the header that the C compiler checks them against."""
+def formats() -> dict[str, str]:
+    """The argument struct of each kernel as a format of Python's `struct`, from the header that C is compiled with."""
     text = re.sub(r"/\*.*?\*/", "", (CSRC / "kernels.h").read_text("utf-8"), flags=re.DOTALL)
-    found: dict[str, tuple[type | None, list[type]]] = {}
-    for result, name, arguments in re.findall(r"^(\w+) (\w+)\(([^)]*)\);", text, flags=re.MULTILINE):
-        found[name] = C_TYPES[result], [_c_type(argument) for argument in arguments.split(",")]
-    return found
+    structs = re.findall(r"typedef struct \{(.*?)\} (\w+)_arguments;", text, flags=re.DOTALL)
+    return {name: "@" + "".join(map(_format, fields.split(";"))) for fields, name in structs}
 
 
-def _c_type(argument: str) -> type:
-    found = ctypes.c_void_p if "*" in argument else C_TYPES[argument.split()[0]]
-    assert found is not None
-    return found
+def _format(declaration: str) -> str:
+    """`const float *x, *y` as "PP", `long size, strides[3]` as "q3q"."""
+    words = declaration.replace("const", "").strip()
+    kind, _, names = words.partition(" ")
+    return "".join(
+        "P" if "*" in name else re.sub(r"\D", "", name) + FORMATS[kind] for name in names.split(",") if name.strip()
+    )
+
+
+def _with_struct(function: Any, layout: str) -> Callable[..., Any]:
+    """A C function that takes a pointer to its arguments, as a function of them."""
+    pack = struct.Struct(layout).pack
+    function.argtypes, function.restype = [ctypes.c_char_p], ctypes.c_long
+    return lambda *arguments: function(pack(*arguments))
 
 
 def _built(name: str) -> Path:

@@ -7,8 +7,8 @@ Kernels compute in float32 and keep no graph. Inference functions run under `tor
 autocast (which would compute in another dtype) and of dispatch modes (which must see every operation).
 """
 
-import ctypes
 import os
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -26,12 +26,16 @@ MAX_DECODE_QUERIES = 8  # of attention_decode; more queries go to attention_pref
 MAX_PREFILL_KEYS = 4096  # with more, torch's kernel, which never has all scores of a query at once, is faster
 VECTOR = 16  # attention_prefill takes head sizes that are multiples of it
 MIN_OUTPUTS = 6  # of a matrix whose gradient is accumulated
+MAX_INT8_WEIGHT = 64  # the products of two neighbours are added in 16 bits
+MAX_INT8_INPUTS = 2**31 // (255 * MAX_INT8_WEIGHT) - 1  # sums have 32 bits
+MAX_KEPT_WORKSPACE = 2**16  # numbers
 MAX_INDEX = 2**31 - 1  # keys are counted in 32 bits
 FLOAT_BYTES = 4
 
 _TENSORS = (Tensor, nn.Parameter)  # subclasses (FakeTensor, DTensor, ...) do what they must in torch
-_LONGS = ctypes.c_long * 4
+_C: Any = library  # its functions, for those who have asked whether there is one
 _num_dispatch_modes = torch._C._len_torch_dispatch_stack
+_own = threading.local()  # the workspace of a thread
 _forked = False
 
 
@@ -46,7 +50,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def num_threads() -> int:
     """Threads of a kernel: as many as torch uses, but no more than this process may use. In a process that was forked,
     one: the threads of GNU OpenMP exist in the parent alone, and waiting for them would never end."""
-    return 1 if _forked else min(torch.get_num_threads(), available_cpus())
+    threads, limit = torch.get_num_threads(), 1 if _forked else available_cpus()
+    return threads if threads < limit else limit
 
 
 def is_available() -> bool:
@@ -80,7 +85,7 @@ def linear(
         return None
     y, x, w, b = pointers
     rows = states.numel() // inputs
-    _call("linear_small", y, x, rows, w, b, ACTIVATIONS.index(activation), outputs, inputs, num_threads())
+    _C().linear_small(y, x, w, b, rows, outputs, inputs, ACTIVATIONS.index(activation), num_threads())
     return result
 
 
@@ -105,7 +110,7 @@ def add_norm(
     if pointers is None:
         return None
     y, x, z, w, b = pointers
-    _call("add_norm", y, x, z, states.numel() // size, size, w, b, epsilon, num_threads())
+    _C().add_norm(y, x, z, w, b, states.numel() // size, size, epsilon, num_threads())
     return result
 
 
@@ -126,13 +131,17 @@ class Int8Matrix:
         activation: str = "none",
     ) -> "Int8Matrix | None":
         """The matrix, or None if no kernel can multiply by it."""
-        if not has_int8() or not _are_plain(torch.int8, weight) or not _are_plain(torch.int64, columns):
+        if not has_int8() or _num_dispatch_modes() or not _are_plain(torch.int8, weight):
+            return None
+        if not _are_plain(torch.int64, columns):
             return None
         if not _are_floats(scale, outlier_weight) or not (bias is None or _are_floats(bias)):
             return None
-        if weight.dim() != 2 or columns.dim() != 1 or not weight.numel():
+        if weight.dim() != 2 or columns.dim() != 1 or not weight.numel() or _pointers(weight, scale, bias) is None:
             return None
         outputs, inputs = weight.shape
+        if inputs > MAX_INT8_INPUTS or weight.max() > MAX_INT8_WEIGHT or weight.min() < -MAX_INT8_WEIGHT:
+            return None
         few = columns.shape[0]
         shapes_fit = _is_vector(scale, outputs) and (bias is None or _is_vector(bias, outputs))
         if not shapes_fit or outlier_weight.shape != (outputs, few) or not _are_ascending(columns, inputs):
@@ -150,15 +159,13 @@ class Int8Matrix:
     ):
         self.outputs, self.inputs = weight.shape
         weight = weight.contiguous()
-        self.packed = weight.new_empty(_call("packed_int8_size", self.outputs, self.inputs))
-        _call("pack_int8", self.packed.data_ptr(), weight.data_ptr(), self.outputs, self.inputs)
+        self.packed = weight.new_empty(_C().packed_int8_size(self.outputs, self.inputs))
+        _C().pack_int8(self.packed.data_ptr(), weight.data_ptr(), self.outputs, self.inputs)
         self.sums = 128 * weight.sum(1, dtype=torch.int32)  # inputs have 128 added, so that none is negative
         self.scale = scale / 127
         self.bias = None if bias is None else bias.clone()
-        self.columns, self.outlier_weight = (
-            columns.clone(),
-            outlier_weight.T.clone(memory_format=torch.contiguous_format),
-        )
+        self.columns = columns.clone()
+        self.outlier_weight = outlier_weight.T.clone(memory_format=torch.contiguous_format)
         self.activation = ACTIVATIONS.index(activation)
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"] | None:
@@ -173,13 +180,11 @@ class Int8Matrix:
         if pointers is None:
             return None
         y, x, q, maximum = pointers
-        bias = None if self.bias is None else self.bias.data_ptr()
-        matrix = (self.packed.data_ptr(), self.scale.data_ptr(), self.sums.data_ptr(), bias)
-        outliers = (self.columns.data_ptr(), self.outlier_weight.data_ptr(), len(self.columns))
-        _call(
-            "linear_int8",
-            *(y, x, rows, *matrix, *outliers, self.activation, self.outputs, self.inputs),
-            *(q, maximum, num_threads()),
+        _C().linear_int8(
+            *(y, x, self.packed.data_ptr(), self.scale.data_ptr(), self.sums.data_ptr()),
+            *(0 if self.bias is None else self.bias.data_ptr(), self.columns.data_ptr()),
+            *(self.outlier_weight.data_ptr(), q, maximum, rows, len(self.columns), self.outputs, self.inputs),
+            *(self.activation, num_threads()),
         )
         return result
 
@@ -240,22 +245,19 @@ def _attention_decode(
     """For a few queries, as every step of decoding has them. `allowed` broadcasts to [batch, heads, queries, keys]."""
     batch, heads, queries, size = query.shape
     count, value_size = values.shape[-2:]
-    if allowed is not None:
-        if not _broadcasts(allowed, (batch, heads, queries, count)):
-            return None
-        allowed = allowed.expand(batch, heads, queries, count)
+    mask_strides = (0, 0, 0, 0) if allowed is None else _mask_strides(allowed, (batch, heads, queries, count))
+    if mask_strides is None:
+        return None
     threads = num_threads()
     context = query.new_empty((batch, queries, heads, value_size))
-    workspace = query.new_empty((threads, heads + 1, count))
+    workspace = _workspace(threads * (heads + 1) * count)
     pointers = _pointers(context, query, keys, values, allowed, workspace)
     if pointers is None:
         return None
-    y, q, k, v, a, w = pointers
-    _call(
-        "attention_decode",
-        *(y, q, k, v, a, batch, heads, queries, count, size, value_size),
-        *(_LONGS(*query.stride()), _LONGS(*keys.stride()), _LONGS(*values.stride())),
-        *(None if allowed is None else _LONGS(*allowed.stride()), causal, scale, w, threads),
+    _C().attention_decode(
+        *(*pointers, batch, heads, queries, count, size, value_size),
+        *(*query.stride()[:3], *keys.stride()[:3], *values.stride()[:3], *mask_strides),
+        *(scale, causal, threads),
     )
     return context.transpose(1, 2)
 
@@ -270,24 +272,20 @@ def _attention_prefill(
         return None
     if causal and (allowed is not None or queries > count):
         return None
-    if allowed is not None:
-        if allowed.dim() != 4 or not _broadcasts(allowed, (batch, 1, 1, count)):
-            return None
-        allowed = allowed[:, 0, 0].expand(batch, count)
+    mask_strides = (0, 0, 0, 0) if allowed is None else _mask_strides(allowed, (batch, 1, 1, count))
+    if mask_strides is None or (allowed is not None and allowed.dim() < 4):
+        return None
     threads = num_threads()
     context = query.new_empty((batch, queries, heads, value_size))
     weights = query.new_empty((batch, heads, queries, count)) if with_weights else None
-    room = _call("attention_prefill_workspace", count, size, value_size)
-    workspace = query.new_empty((threads, room))
+    workspace = query.new_empty((threads, _C().attention_prefill_workspace(count, size, value_size)))
     pointers = _pointers(context, weights, query, keys, values, allowed, workspace)
     if pointers is None:
         return None
-    y, p, q, k, v, a, w = pointers
-    _call(
-        "attention_prefill",
-        *(y, p, q, k, v, a, batch, heads, queries, count, size, value_size),
-        *(_LONGS(*query.stride()), _LONGS(*keys.stride()), _LONGS(*values.stride())),
-        *(None if allowed is None else _LONGS(*allowed.stride(), 0, 0), causal, scale, w, threads),
+    _C().attention_prefill(
+        *(*pointers, batch, heads, queries, count, size, value_size),
+        *(*query.stride()[:3], *keys.stride()[:3], *values.stride()[:3], mask_strides[0], mask_strides[3]),
+        *(scale, causal, threads),
     )
     return context.transpose(1, 2), weights
 
@@ -307,14 +305,14 @@ def accumulate_weight_grad(
     if grad_outputs.shape != (rows, outputs) or states.shape[1] != inputs or outputs < MIN_OUTPUTS or not rows * inputs:
         return False
     grad_outputs, states = grad_outputs.contiguous(), states.contiguous()
-    workspace = total.new_empty(_call("weight_grad_workspace", inputs))
+    workspace = total.new_empty(_C().weight_grad_workspace(inputs))
     pointers = _pointers(total, grad_outputs, states, workspace)
     if pointers is None:
         return False
     y, d, x, w = pointers
     if _overlap([_span(y, total.numel())], [_span(d, grad_outputs.numel()), _span(x, states.numel())]):
         return False
-    _call("accumulate_weight_grad", y, d, x, rows, outputs, inputs, w, num_threads())
+    _C().accumulate_weight_grad(y, d, x, w, rows, outputs, inputs, num_threads())
     return True
 
 
@@ -355,7 +353,7 @@ def gru_step(
     ]
     if _overlap(written, read):
         return False
-    _call("gru_step", y, a, g, p, h, directions, rows, size, apart, state_apart, num_threads())
+    _C().gru_step(y, a, g, p, h, directions, rows, size, apart, state_apart, num_threads())
     return True
 
 
@@ -399,9 +397,8 @@ def gru_step_backward(
     ]
     if _overlap(written, read):
         return False
-    _call(
-        "gru_step_backward",
-        *(gg, gp, c, g, a, p, h, directions, rows, size, apart, state_apart, carried_apart, num_threads()),
+    _C().gru_step_backward(
+        *(gg, gp, c, g, a, p, h, directions, rows, size, apart, state_apart, carried_apart, num_threads())
     )
     return True
 
@@ -411,7 +408,7 @@ def fingerprint(numbers: Float[Tensor, "..."]) -> int | None:
     if library() is None or not _are_floats(numbers) or not numbers.is_contiguous() or not numbers.numel():
         return None
     pointers = _pointers(numbers)
-    return None if pointers is None else int(_call("fingerprint", *pointers, numbers.numel(), num_threads()))
+    return None if pointers is None else int(_C().fingerprint(*pointers, numbers.numel(), num_threads()))
 
 
 def is_ordinary(*tensors: Tensor) -> bool:
@@ -423,6 +420,17 @@ def is_ordinary(*tensors: Tensor) -> bool:
 def can_look_at(mask: Bool[Tensor, "..."]) -> bool:
     """Whether the values of a mask can decide what is computed: they are here, and nobody traces the decision."""
     return _may_infer() and _are_plain(torch.bool, mask) and _pointers(mask) is not None
+
+
+def _workspace(numbers: int) -> Tensor:
+    """Memory that a kernel needs while it runs. A small one is used again by the next call of this thread, because a
+    step of decoding takes little longer than asking for memory."""
+    if numbers > MAX_KEPT_WORKSPACE:
+        return torch.empty(numbers, dtype=torch.float32, device="cpu")
+    if getattr(_own, "workspace", None) is None:
+        _own.workspace = torch.empty(MAX_KEPT_WORKSPACE, dtype=torch.float32, device="cpu")
+    kept: Tensor = _own.workspace
+    return kept
 
 
 def _may_infer() -> bool:
@@ -470,9 +478,14 @@ def _are_ascending(columns: Tensor, inputs: int) -> bool:
     return all(before < after for before, after in pairwise(numbers))
 
 
-def _broadcasts(allowed: Tensor, shape: tuple[int, ...]) -> bool:
-    given = allowed.shape
-    return all(size in (1, wanted) for size, wanted in zip(given, shape[len(shape) - len(given) :], strict=True))
+def _mask_strides(allowed: Tensor, shape: tuple[int, int, int, int]) -> list[int] | None:
+    """The strides of a mask as if it were expanded to this shape, or None if it cannot be."""
+    strides = [0] * (4 - allowed.dim())
+    for size, stride, wanted in zip(allowed.shape, allowed.stride(), shape[len(strides) :], strict=True):
+        if size != wanted and size != 1:
+            return None
+        strides.append(stride if size == wanted else 0)
+    return strides
 
 
 def _direction_rows(tensor: Tensor, directions: int, rows: int, width: int) -> int | None:
@@ -507,14 +520,15 @@ def _overlap(written: list[Span], read: list[Span]) -> bool:
     return False
 
 
-def _pointers(*tensors: Tensor | None) -> list[Any] | None:
-    """Where the tensors lie, None for None; None if one has no memory, as inside of vmap, grad and functionalize."""
+def _pointers(*tensors: Tensor | None) -> list[int] | None:
+    """Where the tensors lie, 0 for None; None if one has no memory, as inside of vmap, grad and functionalize."""
+    found = []
     try:
-        found = [None if each is None else each.data_ptr() for each in tensors]
+        for each in tensors:
+            pointer = 0 if each is None else each.data_ptr()
+            if each is not None and not pointer:
+                return None
+            found.append(pointer)
     except RuntimeError:
         return None
-    return None if 0 in found else found
-
-
-def _call(name: str, *arguments: Any) -> Any:
-    return getattr(library(), name)(*arguments)
+    return found

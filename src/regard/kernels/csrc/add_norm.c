@@ -1,9 +1,11 @@
 #include "common.h"
 
 /* LayerNorm(x + z) for each row: (s - mean) / sqrt(variance + epsilon) * weight + bias, with s = x + z. */
-void add_norm(float *y, const float *x, const float *z, long rows, long size, const float *weight, const float *bias,
-              float epsilon, int threads) {
-#pragma omp parallel num_threads(rows > 1 ? threads : 1)
+void add_norm(const add_norm_arguments *arguments) {
+    float *y = arguments->y;
+    const float *x = arguments->x, *z = arguments->z, *weight = arguments->weight, *bias = arguments->bias;
+    long rows = arguments->rows, size = arguments->size;
+#pragma omp parallel num_threads(rows > 1 ? arguments->threads : 1)
     {
         long first, last;
         thread_range(rows, &first, &last);
@@ -13,7 +15,7 @@ void add_norm(float *y, const float *x, const float *z, long rows, long size, co
             for (long i = 0; i < size; i++) mean += s[i] = a[i] + b[i];
             mean /= size;
             for (long i = 0; i < size; i++) variance += (s[i] - mean) * (s[i] - mean);
-            float scale = 1 / sqrtf(variance / size + epsilon);
+            float scale = 1 / sqrtf(variance / size + arguments->epsilon);
             for (long i = 0; i < size; i++) s[i] = (s[i] - mean) * scale * weight[i] + bias[i];
         }
     }

@@ -49,31 +49,32 @@ static void read_values(float *output, const float *weights, const float *values
    where they lie side by side and may see the same. `allowed` may be NULL; if `causal`, queries are the last of the
    keys and see no later one; one that may attend to nothing reads zeros. The output is [batch, queries, heads,
    value_size]; each thread has room in `workspace` for the weights of a query and a row more. */
-void attention_decode(float *output, const float *query, const float *keys, const float *values, const uint8_t *allowed,
-                      long batch, long heads, long queries, long count, long size, long value_size,
-                      const long *query_strides, const long *key_strides, const long *value_strides,
-                      const long *allowed_strides, int causal, float scale, float *workspace, int threads) {
+void attention_decode(const attention_decode_arguments *a) {
+    const long *query_strides = a->query_strides, *key_strides = a->key_strides, *value_strides = a->value_strides;
+    const long *allowed_strides = a->allowed_strides;
+    const uint8_t *allowed = a->allowed;
+    long heads = a->heads, queries = a->queries, count = a->count, value_size = a->value_size;
     int together = key_strides[1] < key_strides[2] && !(allowed && allowed_strides[1]);
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(a->threads)
     {
         long first, last;
-        thread_range(batch * heads, &first, &last);
-        float *weights = workspace + omp_get_thread_num() * (heads + 1) * count;
+        thread_range(a->batch * heads, &first, &last);
+        float *weights = a->workspace + omp_get_thread_num() * (heads + 1) * count;
         int32_t *visible = (int32_t *)(weights + heads * count);
         for (long item = first, some; item < last; item += some) {
             long b = item / heads, h = item % heads;
             some = together ? (heads - h < last - item ? heads - h : last - item) : 1;
             for (long i = 0; i < queries; i++) {
-                long many = causal ? count - queries + i + 1 : count;
+                long many = a->causal ? count - queries + i + 1 : count;
                 const uint8_t *may = allowed;
                 if (may) may += b * allowed_strides[0] + h * allowed_strides[1] + i * allowed_strides[2];
                 many = visible_keys(visible, many, may, may ? allowed_strides[3] : 0);
-                score(weights, query + b * query_strides[0] + h * query_strides[1] + i * query_strides[2],
-                      query_strides[1], keys + b * key_strides[0] + h * key_strides[1], key_strides, visible, many, some,
-                      size);
-                for (long head = 0; head < some; head++) softmax(weights + head * many, many, scale);
-                read_values(output + ((b * queries + i) * heads + h) * value_size, weights,
-                            values + b * value_strides[0] + h * value_strides[1], value_strides, visible, many, some,
+                score(weights, a->query + b * query_strides[0] + h * query_strides[1] + i * query_strides[2],
+                      query_strides[1], a->keys + b * key_strides[0] + h * key_strides[1], key_strides, visible, many, some,
+                      a->size);
+                for (long head = 0; head < some; head++) softmax(weights + head * many, many, a->scale);
+                read_values(a->output + ((b * queries + i) * heads + h) * value_size, weights,
+                            a->values + b * value_strides[0] + h * value_strides[1], value_strides, visible, many, some,
                             value_size);
             }
         }

@@ -146,14 +146,15 @@ long attention_prefill_workspace(long count, long size, long value_size) {
    WIDE. `allowed` [batch, count] may be NULL, `kept` [batch, heads, queries, count] too. If `causal`, there is no
    `allowed`, and queries, no more than keys, are the last of these and see no later one. A query that may attend to
    nothing reads zeros. The output is [batch, queries, heads, value_size]. */
-void attention_prefill(float *output, float *kept, const float *query, const float *keys, const float *values,
-                       const uint8_t *allowed, long batch, long heads, long queries, long count, long size,
-                       long value_size, const long *query_strides, const long *key_strides, const long *value_strides,
-                       const long *allowed_strides, int causal, float scale, float *workspace, int threads) {
+void attention_prefill(const attention_prefill_arguments *a) {
+    const long *query_strides = a->query_strides, *key_strides = a->key_strides, *value_strides = a->value_strides;
+    long batch = a->batch, heads = a->heads, queries = a->queries, count = a->count, size = a->size;
+    long value_size = a->value_size;
+    int causal = a->causal;
     long wide = rounded_up(count, WIDE), chunks = (queries + rows_at_once(count) - 1) / rows_at_once(count);
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(a->threads)
     {
-        float *own = workspace + omp_get_thread_num() * attention_prefill_workspace(count, size, value_size);
+        float *own = a->workspace + omp_get_thread_num() * attention_prefill_workspace(count, size, value_size);
         Panels own_keys = {own, size, 0}, own_values = {own + wide * size, 0, value_size};
         float *weights = own_values.numbers + count * value_size;
         int32_t *visible = (int32_t *)(weights + wide * rows_at_once(count));
@@ -162,25 +163,25 @@ void attention_prefill(float *output, float *kept, const float *query, const flo
         for (long item = first; item < last; item++) {
             long b = item / chunks / heads, h = item / chunks % heads, chunk = item % chunks;
             if (item / chunks != packed) {
-                const uint8_t *may = allowed ? allowed + b * allowed_strides[0] : 0;
-                own_keys.columns = own_values.rows = visible_keys(visible, count, may, may ? allowed_strides[1] : 0);
-                pack_keys(&own_keys, keys + b * key_strides[0] + h * key_strides[1], key_strides[2], visible);
-                pack_values(&own_values, values + b * value_strides[0] + h * value_strides[1], value_strides[2], visible);
+                const uint8_t *may = a->allowed ? a->allowed + b * a->allowed_strides[0] : 0;
+                own_keys.columns = own_values.rows = visible_keys(visible, count, may, may ? a->allowed_strides[1] : 0);
+                pack_keys(&own_keys, a->keys + b * key_strides[0] + h * key_strides[1], key_strides[2], visible);
+                pack_values(&own_values, a->values + b * value_strides[0] + h * value_strides[1], value_strides[2], visible);
                 packed = item / chunks;
             }
             long from = queries * chunk / chunks, rows = queries * (chunk + 1) / chunks - from;
             long least = causal ? count - queries + from + 1 : own_values.rows; /* that a query of these sees */
             long most = causal ? least + rows - 1 : least;
-            product(weights, wide, query + b * query_strides[0] + h * query_strides[1] + from * query_strides[2],
+            product(weights, wide, a->query + b * query_strides[0] + h * query_strides[1] + from * query_strides[2],
                     query_strides[2], &own_keys, rows, size, most);
             for (long i = 0; i < rows; i++) {
                 float *row = weights + i * wide;
                 long sees = causal ? least + i : least;
-                softmax(row, sees, scale);
+                softmax(row, sees, a->scale);
                 memset(row + sees, 0, (most - sees) * sizeof *row);
-                if (kept) keep(kept + ((b * heads + h) * queries + from + i) * count, row, visible, most, count);
+                if (a->weights) keep(a->weights + ((b * heads + h) * queries + from + i) * count, row, visible, most, count);
             }
-            float *result = output + ((b * queries + from) * heads + h) * value_size;
+            float *result = a->output + ((b * queries + from) * heads + h) * value_size;
             product(result, heads * value_size, weights, wide, &own_values, rows, most, value_size);
             if (causal) repair_causal(result, heads * value_size, weights, wide, &own_values, rows, least);
         }

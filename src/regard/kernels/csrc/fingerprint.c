@@ -27,10 +27,12 @@ static uint64_t of_part(const uint32_t *words, long count, uint64_t number) {
     return found;
 }
 
-long fingerprint(const uint32_t *words, long count, int threads) {
+long fingerprint(const fingerprint_arguments *a) {
+    const uint32_t *words = a->words;
+    long count = a->count;
     long parts = rounded_up(count, PART) / PART;
     uint64_t found = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : found)
+#pragma omp parallel num_threads(a->threads) reduction(+ : found)
     {
         long first, last;
         thread_range(parts, &first, &last);

@@ -19,14 +19,14 @@ static inline float tangent(float x) {
 }
 
 /* Writes h' to `next`, and r, z and n to `activations` for the backward pass. */
-void gru_step(float *next, float *activations, const float *gates, const float *product, const float *state,
-              long directions, long rows, long size, long direction_rows, long state_direction_rows, int threads) {
-#pragma omp parallel for num_threads(directions * rows > 4 ? threads : 1)
-    for (long item = 0; item < directions * rows; item++) {
-        long row = item / rows * direction_rows + item % rows;
-        const float *g = gates + row * 3 * size, *p = product + row * 3 * size;
-        const float *h = state + (item / rows * state_direction_rows + item % rows) * size;
-        float *r = activations + row * 3 * size, *z = r + size, *n = z + size, *y = next + row * size;
+void gru_step(const gru_step_arguments *a) {
+    long items = a->directions * a->rows, rows = a->rows, size = a->size;
+#pragma omp parallel for num_threads(items > 4 ? a->threads : 1)
+    for (long item = 0; item < items; item++) {
+        long row = item / rows * a->direction_rows + item % rows;
+        const float *g = a->gates + row * 3 * size, *p = a->product + row * 3 * size;
+        const float *h = a->state + (item / rows * a->state_direction_rows + item % rows) * size;
+        float *r = a->activations + row * 3 * size, *z = r + size, *n = z + size, *y = a->next + row * size;
 #pragma omp simd /* none of these rows overlaps another */
         for (long i = 0; i < size; i++) {
             float to_reset = g[i] + p[i], to_update = g[size + i] + p[size + i];
@@ -40,17 +40,16 @@ void gru_step(float *next, float *activations, const float *gates, const float *
 
 /* The backward pass: from dh' = `gradient` + `carried` to dg, dp, and the part of dh that does not come through p, which
    replaces `carried`. */
-void gru_step_backward(float *grad_gates, float *grad_product, float *carried, const float *gradient,
-                       const float *activations, const float *product, const float *state, long directions, long rows,
-                       long size, long direction_rows, long state_direction_rows, long carried_direction_rows,
-                       int threads) {
-#pragma omp parallel for num_threads(directions * rows > 4 ? threads : 1)
-    for (long item = 0; item < directions * rows; item++) {
-        long direction = item / rows, row = direction * direction_rows + item % rows;
-        const float *r = activations + row * 3 * size, *z = r + size, *n = z + size, *p = product + (row * 3 + 2) * size;
-        const float *h = state + (direction * state_direction_rows + item % rows) * size, *given = gradient + row * size;
-        float *g = grad_gates + row * 3 * size, *d = grad_product + row * 3 * size;
-        float *c = carried + (direction * carried_direction_rows + item % rows) * size;
+void gru_step_backward(const gru_step_backward_arguments *a) {
+    long items = a->directions * a->rows, rows = a->rows, size = a->size;
+#pragma omp parallel for num_threads(items > 4 ? a->threads : 1)
+    for (long item = 0; item < items; item++) {
+        long direction = item / rows, row = direction * a->direction_rows + item % rows;
+        const float *r = a->activations + row * 3 * size, *z = r + size, *n = z + size;
+        const float *p = a->product + (row * 3 + 2) * size, *given = a->gradient + row * size;
+        const float *h = a->state + (direction * a->state_direction_rows + item % rows) * size;
+        float *g = a->grad_gates + row * 3 * size, *d = a->grad_product + row * 3 * size;
+        float *c = a->carried + (direction * a->carried_direction_rows + item % rows) * size;
 #pragma omp simd /* none of these rows overlaps another */
         for (long i = 0; i < size; i++) {
             float total = given[i] + c[i], new = total * (1 - z[i]) * (1 - n[i] * n[i]);

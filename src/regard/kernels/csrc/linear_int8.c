@@ -34,12 +34,15 @@ enum { BLOCK = LANES * VECTORS, CHUNK = 8 * ROWS };
 long packed_int8_size(long outputs, long inputs) { return rounded_up(outputs, BLOCK) * rounded_up(inputs, 4); }
 
 /* [outputs, inputs] as [blocks, inputs / 4, BLOCK outputs, 4 inputs], filled up with zeros. */
-void pack_int8(int8_t *packed, const int8_t *weight, long outputs, long inputs) {
+void pack_int8(const pack_int8_arguments *a) {
+    int8_t *packed = a->packed;
+    long outputs = a->outputs, inputs = a->inputs;
     long fours = rounded_up(inputs, 4) / 4;
     memset(packed, 0, packed_int8_size(outputs, inputs));
     for (long output = 0; output < outputs; output++)
         for (long i = 0; i < inputs; i++)
-            packed[((output / BLOCK * fours + i / 4) * BLOCK + output % BLOCK) * 4 + i % 4] = weight[output * inputs + i];
+            packed[((output / BLOCK * fours + i / 4) * BLOCK + output % BLOCK) * 4 + i % 4] =
+                a->weight[output * inputs + i];
 }
 
 static inline __attribute__((always_inline)) void tile8(int32_t sums[][BLOCK], const int8_t *weight, const uint8_t *x,
@@ -130,12 +133,17 @@ static inline __attribute__((always_inline)) void finished(float *restrict y, co
 /* y = f(W x + b) in 8 bits for each row x: see regard/layers/int8.py. `scale` is that of a product of whole numbers,
    `sums` are 128 times the sums of an output's weights; `whole` are the weights [few, outputs] of the `few` inputs
    `columns` that stay whole. `q` and `largest` are room for rows of whole numbers, and what 127 stands for in each. */
-void linear_int8(float *y, const float *x, long rows, const int8_t *packed, const float *scale, const int32_t *sums,
-                 const float *bias, const int64_t *columns, const float *whole, long few, int activation, long outputs,
-                 long inputs, uint8_t *q, float *largest, int threads) {
+void linear_int8(const linear_int8_arguments *a) {
+    float *y = a->y, *largest = a->largest;
+    const float *x = a->x, *scale = a->scale, *bias = a->bias, *whole = a->outlier_weight;
+    const int8_t *packed = a->packed;
+    const int32_t *sums = a->sums;
+    const int64_t *columns = a->columns;
+    uint8_t *q = a->quantized;
+    long rows = a->rows, few = a->num_columns, outputs = a->outputs, inputs = a->inputs;
     long fours = rounded_up(inputs, 4) / 4, blocks = rounded_up(outputs, BLOCK) / BLOCK;
     long chunks = rounded_up(rows, CHUNK) / CHUNK;
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(a->threads)
     {
         long first, last;
         thread_range(rows, &first, &last);
@@ -158,7 +166,7 @@ void linear_int8(float *y, const float *x, long rows, const int8_t *packed, cons
                         finished(result, found[i], &of, input, largest[row + i], columns, few, outputs, BLOCK);
                     else
                         finished(result, found[i], &of, input, largest[row + i], columns, few, outputs, width);
-                    activate(result, width, activation);
+                    activate(result, width, a->activation);
                 }
             }
         }

@@ -67,9 +67,11 @@ static void some_outputs(float *y, long outputs, const float *x, long rows, cons
 }
 
 /* y = f(W x + b) for each row x. `bias` may be NULL. */
-void linear_small(float *y, const float *x, long rows, const float *weight, const float *bias, int activation,
-                  long outputs, long inputs, int threads) {
-#pragma omp parallel num_threads(threads)
+void linear_small(const linear_small_arguments *a) {
+    float *y = a->y;
+    const float *x = a->x, *weight = a->weight, *bias = a->bias;
+    long rows = a->rows, outputs = a->outputs, inputs = a->inputs;
+#pragma omp parallel num_threads(a->threads)
     {
         long first, last;
         thread_range(outputs, &first, &last);
@@ -85,7 +87,7 @@ void linear_small(float *y, const float *x, long rows, const float *weight, cons
             float *found = y + row * outputs;
             if (bias)
                 for (output = first; output < last; output++) found[output] += bias[output];
-            activate(found + first, last - first, activation);
+            activate(found + first, last - first, a->activation);
         }
     }
 }

@@ -40,9 +40,11 @@ static void tile(float *y, const float *d, const float *panel, long rows, long o
 long weight_grad_workspace(long inputs) { return CHUNK * rounded_up(inputs, PANEL); }
 
 /* There are at least TILE outputs: the last tile begins before the end of the one before it, and adds the rest. */
-void accumulate_weight_grad(float *y, const float *d, const float *x, long rows, long outputs, long inputs,
-                            float *workspace, int threads) {
-#pragma omp parallel num_threads(threads)
+void accumulate_weight_grad(const accumulate_weight_grad_arguments *a) {
+    float *y = a->total, *workspace = a->workspace;
+    const float *d = a->grad_outputs, *x = a->states;
+    long rows = a->rows, outputs = a->outputs, inputs = a->inputs;
+#pragma omp parallel num_threads(a->threads)
     for (long from = 0; from < rows; from += CHUNK) {
         long count = smaller(rows - from, CHUNK);
 #pragma omp for
