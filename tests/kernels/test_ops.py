@@ -5,14 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention import MultiHeadAttention, dot_product, record_own
 from regard.kernels import ops
 from regard.kernels.build import library
-from regard.layers.blocks import ACTIVATIONS, BlockSizes, Residual
+from regard.layers.blocks import ACTIVATIONS, BlockSizes, FeedForward, Residual
 from regard.layers.int8 import Int8Linear, TorchMatrix8
+from regard.layers.packed import packed
 
 needs_kernels = pytest.mark.skipif(library() is None, reason="there is no C compiler here, or no GNU OpenMP")
 needs_8_bits = pytest.mark.skipif(not ops.has_int8(), reason="no kernel of 8 bits for this processor")
@@ -361,3 +362,68 @@ def test_a_fingerprint_does_not_depend_on_threads() -> None:
         assert ops.fingerprint(numbers) == found
     finally:
         torch.set_num_threads(threads)
+
+
+def test_nan_in_a_key_or_value_that_is_hidden_changes_nothing() -> None:
+    for queries in (3, 20):
+        query, keys, values = many(queries, 30)
+        visible = torch.rand(2, 1, 1, 30) > 0.3
+        clean = ops.attention(query, keys, values, visible, False, 0.2)
+        hidden = ~visible[:, 0, 0, :, None].expand(2, 30, 1)
+        spoilt = [torch.where(hidden[:, None], torch.nan, part) for part in (keys, values)]
+        assert torch.equal(ops.attention(query, *spoilt, visible, False, 0.2), clean)
+
+
+@pytest.mark.parametrize("queries", [5, 24])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_nan_in_a_later_key_or_value_does_not_reach_earlier_queries(queries: int, number: float) -> None:
+    query, keys, values = many(queries, 24)
+    clean = ops.attention(query, keys, values, None, True, 0.2)
+    for part in (keys, values):
+        kept = part[:, :, -3].clone()
+        part[:, :, -3] = number
+        found = ops.attention(query, keys, values, None, True, 0.2)
+        torch.testing.assert_close(found[:, :, :-3], clean[:, :, :-3], atol=1e-6, rtol=1e-5)
+        assert not found[:, :, -3:].isfinite().any()
+        part[:, :, -3] = kept
+
+
+@pytest.mark.parametrize("queries", [3, 20])
+def test_nan_in_what_is_attended_to_gives_nan(queries: int) -> None:
+    for number in range(3):
+        given = many(queries, 30)
+        given[number][1, 2, 1, 5] = torch.nan
+        found = ops.attention(*given, None, False, 0.2)
+        assert not found[0].isnan().any()
+        assert not found[1, :2].isnan().any()
+        if number == 0:  # a query
+            assert found[1, 2].isnan().any(-1).tolist() == [row == 1 for row in range(queries)]
+        else:
+            assert found[1, 2].isnan().any(-1).all()
+
+
+@needs_8_bits
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("column", [3, 30])
+def test_8_bits_give_nan_for_a_row_with_an_input_that_is_no_finite_number(number: float, column: int) -> None:
+    """In a column that stays whole, too."""
+    layer = Int8Linear.of(torch.randn(200, 78), torch.randn(200), torch.tensor([30]))
+    other = TorchMatrix8(layer.weight, layer.scale, layer.bias, layer.columns, layer.whole, "none")
+    states = torch.randn(7, 78)
+    clean = layer(states)
+    states[2, column] = number
+    for found in (layer(states), other(states)):
+        assert not found[2].isfinite().any()
+        torch.testing.assert_close(found[[0, 1, 3, 4, 5, 6]], clean[[0, 1, 3, 4, 5, 6]], atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ops.ACTIVATIONS)
+@pytest.mark.parametrize("rows", [1, 5, 40, 100])
+def test_products_and_activations_keep_nan(name: str, rows: int) -> None:
+    layer = FeedForward(512, 512, name) if name != "none" else nn.Linear(512, 512)
+    states = torch.randn(1, rows, 512)
+    states[0, -1, 7] = torch.nan
+    with packed(layer):
+        found = layer(states)[0]
+    assert found[-1].isnan().all()
+    assert not found[:-1].isnan().any()

@@ -34,7 +34,7 @@ ROWS = 32  # the order of a matrix is the same for any number of rows but one
 # What oneDNN can do to a product before it writes it, by the names of regard.layers.blocks.
 BEHIND: dict[str, tuple[str, list[float], str]] = {
     "none": ("none", [], ""),
-    "relu": ("relu", [], ""),
+    "relu": ("none", [], ""),  # of NaN, oneDNN's relu makes 0
     "gelu": ("gelu", [], "none"),
     "gelu_tanh": ("gelu", [], "tanh"),
     "silu": ("swish", [], ""),
@@ -168,7 +168,7 @@ class _Product:
         matrix = self.weight if rows == 1 else self._in_order(rows)  # a single row reads the matrix as it lies
         if matrix is not None and matrix.shape[1] == states.shape[-1]:
             product: Tensor = torch.ops.mkldnn._linear_pointwise.default(states, matrix, self.bias, *self.behind)
-            return product
+            return product.relu_() if self.activation == "relu" else product
         result = ops.linear(states, self.weight, self.bias, self.activation) if rows <= ops.MAX_ROWS_UNPACKED else None
         return self.plain(states) if result is None else result
 
