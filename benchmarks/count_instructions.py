@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from compare.checkouts import Checkout, export_commit, exported
+from compare.checkouts import Checkout, exported
 
 NAME = "instructions"
 SCRIPT = Path(__file__).parent / "compare" / "one_by_one.py"
@@ -81,22 +81,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         compiler = write_compiler(folder / "compiler", arguments.isa)
-        checkouts = {
-            "before": export_commit(arguments.base, folder / "before"),
-            "after": exported(arguments.after, folder / "after"),
-        }
-        environments = {
-            side: environment(checkout, compiler, arguments.isa, folder / f"cache-{side}")
-            for side, checkout in checkouts.items()
-        }
-        run = arguments.run.resolve() if arguments.run else train(folder, environments["before"], arguments.steps)
         (folder / "sentences").write_text("\n".join(SENTENCES) + "\n", "utf-8")
-        numbers = compared(folder, run, environments, arguments.at_once)
+        run = arguments.run.resolve() if arguments.run else folder / "runs" / RECIPE
+        commits, found = {}, {}
+        for side, revision in {"before": arguments.base, "after": arguments.after}.items():
+            # Both versions lie in the same folder, one after the other: other paths would cost other instructions.
+            version, cache = folder / "version", folder / "cache"
+            checkout = exported(revision, version)
+            commits[side] = checkout.record()
+            variables = environment(checkout, compiler, arguments.isa, cache)
+            if not run.exists():
+                train(folder, variables, arguments.steps)
+            found[side] = counted_both(side, run, folder / "sentences", variables, arguments.at_once)
+            shutil.rmtree(version)
+            shutil.rmtree(cache, ignore_errors=True)
+    numbers = compared(found)
     from result_files import write_result
 
     command = " ".join(["python benchmarks/count_instructions.py", *sys.argv[1:]])
     settings = {"isa": arguments.isa, "steps": None if arguments.run else arguments.steps, "sentences": SENTENCES}
-    commits = {side: checkout.record() for side, checkout in checkouts.items()}
     print(f"wrote {write_result(NAME, command, {**commits, **settings, **numbers}, arguments.output)}")
     sys.exit(numbers["verdict"] != "holds")
 
@@ -123,8 +126,8 @@ def environment(checkout: Checkout, compiler: Path, isa: str, cache: Path) -> di
     )
 
 
-def train(folder: Path, variables: Mapping[str, str], steps: int) -> Path:
-    """A demo model, trained with the sources before the change."""
+def train(folder: Path, variables: Mapping[str, str], steps: int) -> None:
+    """Train a demo model in `runs`, with the sources before the change."""
     print(f"training the demo model for {steps} steps", flush=True)
     words = [RECIPE, f"training.steps={steps}", f"training.validate_every={steps}", "training.device=cpu"]
     variables = {**variables, "OMP_NUM_THREADS": str(os.cpu_count())}
@@ -132,36 +135,42 @@ def train(folder: Path, variables: Mapping[str, str], steps: int) -> Path:
         [sys.executable, "-m", "regard", "train", *words],
         cwd=folder, env=variables, check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    return folder / "runs" / RECIPE
 
 
-def compared(folder: Path, run: Path, environments: Mapping[str, Mapping[str, str]], at_once: int) -> dict[str, Any]:
-    """Instructions of ten sentences on both sides."""
+def counted_both(
+    side: str, run: Path, sentences: Path, variables: Mapping[str, str], at_once: int
+) -> dict[int, tuple[int, list[str]]]:
+    """Instructions and translations of one sentence and of eleven."""
 
     def command(count: int) -> list[str]:
-        return [sys.executable, str(SCRIPT), str(run), str(folder / "sentences"), str(count)]
+        return [sys.executable, str(SCRIPT), str(run), str(sentences), str(count)]
 
-    for side, variables in environments.items():  # compiles the kernels, and Python's files
-        warm = subprocess.run(command(ONE), env=variables, check=True, capture_output=True, text=True)
-        print(f"{side}: {json.loads(warm.stdout)[0]!r}", flush=True)
+    # Compiles the kernels, and Python's files.
+    warm = subprocess.run(command(ONE), env=variables, check=True, capture_output=True, text=True)
+    print(f"{side}: {json.loads(warm.stdout)[0]!r}", flush=True)
     with ThreadPoolExecutor(at_once) as pool:
         futures = {
-            (side, count): pool.submit(counted, command(count), variables, f"{side}, {count} sentences")
-            for side, variables in environments.items()
+            count: pool.submit(counted, command(count), variables, f"{side}, {count} sentences")
             for count in (ONE, ELEVEN)
         }
-        found = {each: future.result() for each, future in futures.items()}
-    texts = found["before", ELEVEN][1]
-    for (side, count), (_, translations) in found.items():
-        if translations != texts[:count]:
-            raise SystemExit(f"{side}, {count} sentences: {translations}; before: {texts[:count]}; nothing is compared")
-    cost = {side: found[side, ELEVEN][0] - found[side, ONE][0] for side in environments}
+        return {count: future.result() for count, future in futures.items()}
+
+
+def compared(found: Mapping[str, Mapping[int, tuple[int, list[str]]]]) -> dict[str, Any]:
+    """The cost of ten sentences on both sides, their ratio, and whether it is low enough."""
+    texts = found["before"][ELEVEN][1]
+    for side, counts in found.items():
+        for count, (_, translations) in counts.items():
+            if translations != texts[:count]:
+                fault = f"{side}, {count} sentences: {translations}; before: {texts[:count]}"
+                raise SystemExit(f"{fault}; nothing is compared")
+    cost = {side: counts[ELEVEN][0] - counts[ONE][0] for side, counts in found.items()}
     ratio = cost["after"] / cost["before"]
     verdict = "holds" if ratio <= MOST_RATIO else "missed"
     print(f"ten sentences: before {cost['before']:,}, after {cost['after']:,}, ratio {ratio:.4f}: {verdict}")
     return {
         "translations": texts,
-        "instructions": {f"{side}, {count} sentences": found[side, count][0] for side, count in found},
+        "instructions": {side: {str(count): counts[count][0] for count in counts} for side, counts in found.items()},
         "difference": cost,
         "ratio": round(ratio, 5),
         "verdict": verdict,

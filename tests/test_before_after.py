@@ -298,33 +298,18 @@ def test_instructions_are_counted_and_more_work_costs_more(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(("after", "expected"), [(1020, "holds"), (1021, "missed"), (900, "holds")])
-def test_the_cost_is_the_difference_of_eleven_sentences_and_one(
-    after: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cost_is_the_difference_of_eleven_sentences_and_one(after: int, expected: str) -> None:
+    texts = [f"t{number}" for number in range(11)]
     costs = {"before": 1000, "after": after}
-    warm = subprocess.CompletedProcess([], 0, stdout='["t0"]')
-    monkeypatch.setattr(count_instructions.subprocess, "run", lambda *arguments, **options: warm)
-
-    def counted(command: list[str], variables: dict[str, str], name: str) -> tuple[int, list[str]]:
-        count = int(command[-1])
-        side = variables["SIDE"]
-        return 5000 + (costs[side] if count == 11 else 0), [f"t{number}" for number in range(count)]
-
-    monkeypatch.setattr(count_instructions, "counted", counted)
-    environments = {side: {"SIDE": side} for side in costs}
-    found = count_instructions.compared(tmp_path, tmp_path, environments, 1)
-    assert found["difference"] == costs
-    assert found["verdict"] == expected
-    assert found["ratio"] == after / 1000
+    start = {"before": 5000, "after": 7000}  # of Python and of loading: it does not count
+    found = {side: {1: (start[side], texts[:1]), 11: (start[side] + costs[side], texts)} for side in costs}
+    result = count_instructions.compared(found)
+    assert result["difference"] == costs
+    assert result["verdict"] == expected
+    assert result["ratio"] == after / 1000
 
 
-def test_other_translations_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    warm = subprocess.CompletedProcess([], 0, stdout='["t0"]')
-    monkeypatch.setattr(count_instructions.subprocess, "run", lambda *arguments, **options: warm)
-    monkeypatch.setattr(
-        count_instructions,
-        "counted",
-        lambda command, variables, name: (1, [variables["SIDE"]] * int(command[-1])),
-    )
+def test_other_translations_are_not_compared() -> None:
+    found = {side: {count: (count, [side] * count) for count in (1, 11)} for side in ("before", "after")}
     with pytest.raises(SystemExit, match=r"after, 1 sentences: \['after'\]; before: \['before'\]; nothing is compared"):
-        count_instructions.compared(tmp_path, tmp_path, {side: {"SIDE": side} for side in ("before", "after")}, 1)
+        count_instructions.compared(found)
