@@ -40,16 +40,18 @@ _forked = False
 
 
 def _after_fork() -> None:
+    """In a process that was forked, one thread computes: the other threads of GNU OpenMP exist in the parent alone, and
+    waiting for them would never end, in functions of torch as in ours."""
     global _forked
     _forked = True
+    torch.set_num_threads(1)
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
 def num_threads() -> int:
-    """Threads of a kernel: as many as torch uses, but no more than this process may use. In a process that was forked,
-    one: the threads of GNU OpenMP exist in the parent alone, and waiting for them would never end."""
+    """Threads of a kernel: as many as torch uses, but no more than this process may use."""
     threads, limit = torch.get_num_threads(), 1 if _forked else available_cpus()
     return threads if threads < limit else limit
 
