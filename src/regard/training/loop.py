@@ -123,7 +123,7 @@ class Trainer:
         checkpoints.load_weights(self.model, folder)
         state = checkpoints.load_tensors(folder / checkpoints.OPTIMIZER)
         self._set_random_states({name: state.pop(name) for name in list(state) if name.startswith(RANDOM)})
-        load_state_tensors(self.optimizer, state)
+        load_state_tensors(self.optimizer, state, self.model)
         self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
 
     def _random_states(self) -> dict[str, Tensor]:
