@@ -19,7 +19,9 @@ from regard import families
 from regard.attention import attentions, record_own
 from regard.training import checkpoints
 from regard.training.optimizers import make_optimizer
+from regard.training.recompute import forget_inside_blocks
 from regard.training.settings import Training
+from regard.training.shards import blocks
 
 WIDTH = 5
 NO_PADDING = Padding()
@@ -251,3 +253,39 @@ def test_weight_decay_and_muon_are_for_weight_matrices_only(subject: Subject) ->
             if optimizer == "muon":
                 assert group["orthogonal"] == (group["weight_decay"] > 0)
                 assert group["stacked"] == any(role.startswith("ProjectedLSTM.") for role in roles & DECAYED)
+
+
+# What `training.recompute` computes again and fsdp gathers by itself: layers of several products, never a single one.
+BLOCKS = {
+    "AttentionBlock",
+    "CausalBlock",
+    "DecoderBlock",
+    "DenseBlock",
+    "EncoderBlock",
+    "Highway",
+    "IntraAttention",
+    "PlainLSTM",
+    "ProjectedLSTM",
+}
+
+
+def test_the_list_of_blocks_is_the_one_of_all_models() -> None:
+    assert {type(block).__name__ for subject in SUBJECTS for block in blocks(build(subject))} == BLOCKS
+
+
+@every_model
+def test_only_blocks_are_recomputed_and_the_loss_is_the_same(subject: Subject) -> None:
+    model, plain = build(subject).train(), build(subject).train()
+    before = {module: module.forward for module in model.modules()}
+    forget_inside_blocks(model)
+    changed = {type(module).__name__ for module in model.modules() if module.forward != before[module]}
+    assert changed <= BLOCKS
+    losses = []
+    for each in (model, plain):
+        torch.manual_seed(7)
+        loss = loss_of(subject, each, subject.examples(0))
+        loss.backward()
+        losses.append(loss.detach())
+    assert torch.equal(*losses)
+    for (name, one), other in zip(model.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, msg=name)
