@@ -1,4 +1,4 @@
-"""What a verb reads: lines, texts of tables, sentences; and in which pieces."""
+"""What a verb reads: lines, texts of tables, sentences, pictures; and in which pieces."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from regard.cli.options import complain
+from regard.errors import RegardError
 
 LINES_AT_ONCE = 4096  # read together; changes speed, never results
 TEXTS_AT_ONCE = 256
@@ -41,3 +42,21 @@ def documents(file: str | None, text_column: str, second_column: str | None = No
         return read_texts(file, text_column)
     texts = lines(file, LONGEST_TEXT)
     return map(as_pair, texts) if pairs else texts
+
+
+class UnreadablePictures:
+    """Names each picture that cannot be read on standard error, and counts them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, error: RegardError) -> None:
+        self.count += 1
+        complain(str(error))
+
+    def report(self, total: int) -> None:
+        """State how many of all pictures could not be read; if none could, that is an error."""
+        if self.count == total:
+            raise RegardError(f"none of the {total} pictures could be read")
+        if self.count:
+            complain(f"{self.count} of the {total} pictures could not be read")
