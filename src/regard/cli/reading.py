@@ -23,9 +23,10 @@ def in_pieces(items: Iterable[Item], at_once: int, typed: bool = False) -> Itera
 
 def lines(file: str | None, longest: int | None = None) -> Iterator[str]:
     """Of a file or standard input; one that is too long is said and left empty."""
-    from regard.data.parallel import MAX_LINE_CHARACTERS, read_lines
+    from regard.data.parallel import MAX_LINE_CHARACTERS, read_lines, standard_input_lines
 
-    for number, line in enumerate(read_lines(file or "/dev/stdin", longest or MAX_LINE_CHARACTERS), 1):
+    longest = longest or MAX_LINE_CHARACTERS
+    for number, line in enumerate(read_lines(file, longest) if file else standard_input_lines(longest), 1):
         if line is None:
             complain(f"line {number} of the input is too long and was left empty")
         yield line or ""
