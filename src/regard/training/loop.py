@@ -23,6 +23,7 @@ from regard.data.batching import Place
 from regard.data.parts import Divisible, share_of
 from regard.errors import RegardError
 from regard.layers.products import quicken
+from regard.processors import limit_threads
 from regard.training import checkpoints
 from regard.training.checkpoints import Progress
 from regard.training.company import Company
@@ -94,6 +95,7 @@ class Trainer:
         company: Company | None = None,
     ):
         keep_freed_memory()
+        limit_threads()
         self.device = choose_device(settings.device)
         self.model, self.task, self.settings, self.run = model.to(self.device), task, settings, run
         self.files, self.watcher, self.company = files, watcher, company or Company()
