@@ -24,6 +24,7 @@ import pyarrow.parquet
 from regard.bulk.parts import cut
 from regard.bulk.verb import PART_ROWS
 from regard.data.corpus import corpus
+from regard.processors import available_cpus
 from result_files import write_result
 
 
@@ -57,7 +58,7 @@ def compared(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     sizes = ["--part-rows", str(arguments.part_rows), *beam]
     command = [sys.executable, "-m", "regard", "translate", arguments.run, str(source), "--json", *sizes]
 
-    threads = max(1, (os.cpu_count() or 1) // arguments.actors)
+    threads = max(1, available_cpus() // arguments.actors)
     os.environ["OMP_NUM_THREADS"] = str(threads)  # of an actor and of the plain process
     began = time.perf_counter()
     midway = len(cut(str(source), ["text"], [], arguments.part_rows)) // 2

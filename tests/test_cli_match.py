@@ -67,11 +67,14 @@ def test_a_broken_query_is_named_and_the_others_are_labelled(cli: Cli, folder: P
     (tmp_path / "broken.png").write_bytes(b"no")
     query = folder / "queries" / "sign40" / "0.png"
     called = cli("match", folder / "run", folder / "examples", tmp_path / "broken.png", query)
-    assert called.code == 1
+    assert called.code == 0
     assert called.out.splitlines()[0] == f"\t\t{tmp_path / 'broken.png'}\t"
     assert called.out.splitlines()[1].startswith("sign4")
     assert "broken.png: not a readable picture" in called.err
     assert called.err.splitlines()[-1] == "regard: 1 of the 2 pictures could not be read"
+    alone = cli("match", folder / "run", folder / "examples", tmp_path / "broken.png")
+    assert alone.code == 1
+    assert alone.err.splitlines()[-1] == "regard: none of the 1 pictures could be read"
 
 
 def test_wrong_use_is_one_line(cli: Cli, folder: Path, tmp_path: Path) -> None:

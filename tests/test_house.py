@@ -24,8 +24,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "models": {"attention", "errors", "layers"},  # and never one another
     "data": {"data", "errors", "files", "settings"},
     "views": {"errors", "files", "views"},
-    "decoding": {"attention", "data", "decoding", "errors", "layers"},
-    "training": {"data", "errors", "files", "layers", "settings", "training"},
+    "decoding": {"attention", "data", "decoding", "errors", "layers", "processors"},
+    "training": {"data", "errors", "files", "layers", "processors", "settings", "training"},
     "tasks": {"attention", "data", "decoding", "errors", "files", "layers", "settings", "tasks", "training", "views"},
 }
 SEES_EVERYTHING = {"__init__", "__main__", "cli", "demo", "explorer", "families", "loading", "looking", "progress"} | {

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import regard
-from regard.attention import watching
+from regard.attention import MultiHeadAttention, record, record_own, watching
 from regard.attention.watching import KernelCall, kernel_attentions
 from regard.errors import UsageError
 from regard.public import elsewhere
@@ -250,9 +250,77 @@ def test_a_model_inside_another_is_found() -> None:
     assert list(tape) == ["encoder.encoder.layer.1.attention.self"]
 
 
-def test_a_model_of_regard_is_recorded_as_ever() -> None:
-    from regard.attention import MultiHeadAttention, record
+class PictureBlock(nn.Module):
+    """As the blocks of a Vision Transformer of timm are built: an `attn` that calls torch's kernel."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn = PictureAttention()
+
+    def forward(self, states: Tensor) -> Tensor:
+        return states + self.attn(states)
+
+
+class PictureAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.proj = nn.Linear(8, 24), nn.Linear(8, 8)
+
+    def forward(self, states: Tensor) -> Tensor:
+        q, k, v = self.qkv(states).unflatten(-1, (3, 4, 2)).permute(2, 0, 3, 1, 4).unbind(0)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Captioner(nn.Module):
+    """A backbone of another library, and regard's own attention to what it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.blocks = nn.ModuleList(PictureBlock() for _ in range(2))
+        self.cross_attention = MultiHeadAttention(8, heads=2)
+
+    def forward(self, patches: Tensor, words: Tensor) -> Tensor:
+        for block in self.blocks:
+            patches = block(patches)
+        return self.cross_attention(words, self.cross_attention.remember(patches)).context
+
+
+def test_a_backbone_of_another_library_is_recorded_with_the_attentions_of_regard() -> None:
+    model, patches, words = Captioner(), torch.randn(1, 6, 8), torch.randn(1, 3, 8)
+    with regard.record(model) as tape:
+        output = model(patches, words)
+    assert torch.equal(output, model(patches, words))
+    assert {name: tuple(weights.shape) for name, weights in tape.items()} == {
+        "blocks.0.attn": (1, 4, 6, 6),
+        "blocks.1.attn": (1, 4, 6, 6),
+        "cross_attention": (1, 2, 3, 6),
+    }
+    q, k, _ = model.blocks[0].attn.qkv(patches).unflatten(-1, (3, 4, 2)).permute(2, 0, 3, 1, 4).unbind(0)
+    torch.testing.assert_close(tape["blocks.0.attn"], (q @ k.mT / 2**0.5).softmax(-1))
+    with record_own(model) as own:
+        model(patches, words)
+    assert torch.equal(own["cross_attention"], tape["cross_attention"])
+
+
+def test_layers_heads_and_queries_are_chosen_among_both_kinds_of_attention() -> None:
+    model, inputs = Captioner(), (torch.randn(1, 6, 8), torch.randn(1, 3, 8))
+    for layers, names in (
+        ("cross*", ["cross_attention"]),
+        ("blocks.*", ["blocks.0.attn", "blocks.1.attn"]),
+        (["blocks.1.*", "cross*"], ["blocks.1.attn", "cross_attention"]),
+        (-1, ["blocks.1.attn", "cross_attention"]),
+    ):
+        with regard.record(model, layers=layers, heads=(head for head in (1,)), queries=-1) as tape:
+            model(*inputs)
+        assert list(tape) == names
+        assert all(weights.shape == (1, 1, 1, 6) for weights in tape.values())
+    with pytest.raises(UsageError, match=r"are: blocks\.0\.attn, blocks\.1\.attn, cross_attention"):
+        regard.record(model, layers="decoder.*").__enter__()
+    assert_nothing_is_left(model)
+
+
+def test_a_model_of_regard_is_recorded_as_ever() -> None:
     model, states = MultiHeadAttention(8, heads=2), torch.randn(1, 5, 8)
     with regard.record(model, heads=1) as ours, record(model) as plain:
         model(states)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard import families
 from regard.errors import RegardError, UsageError
+from regard.processors import limit_threads
 from regard.public import hub
 from regard.public.building import understood
 from regard.public.folder import is_public
@@ -33,6 +34,7 @@ def load(run: str | Path, device: str = "auto", *, int8: bool = False) -> Any:
     from regard.layers.packed import remember_order
 
     keep_freed_memory()
+    limit_threads()
     loaded = _opened(run, device)
     if int8:
         to_int8(loaded.model)

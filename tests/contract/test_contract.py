@@ -4,6 +4,7 @@ A new family has its SUBJECTS in `tests/models/test_NAME.py`; those of families 
 """
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from contract.subject import Padding, Subject
 from regard import families
 from regard.attention import attentions, record_own
 from regard.training import checkpoints
+from regard.training.optimizers import make_optimizer
+from regard.training.recompute import forget_inside_blocks
+from regard.training.settings import Training
+from regard.training.shards import blocks
 
 WIDTH = 5
 NO_PADDING = Padding()
@@ -171,3 +176,116 @@ def test_one_seed_gives_one_model_and_one_training(subject: Subject) -> None:
     for name, tensor in first.items():
         assert torch.equal(again[name], tensor), name
     assert any(not torch.equal(other[name], tensor) for name, tensor in first.items())
+
+
+# Which parameters weight decay and Muon are for, by the module they belong to and their own name. The names of torch's
+# recurrent layers stand without the number of the layer and the direction.
+DECAYED = {
+    "Conv1d.weight",
+    "Conv2d.weight",
+    "Convolution.weight",
+    "GRU.weight_hh",
+    "GRU.weight_ih",
+    "LSTM.weight_hh",
+    "LSTM.weight_ih",
+    "Linear.weight",
+    "ProjectedLSTM.input_weight",
+    "ProjectedLSTM.projection",
+    "ProjectedLSTM.weight",
+    "Projection.weight",
+}
+NOT_DECAYED = {
+    "AttentionPooling.context",
+    "BatchNorm2d.bias",
+    "BatchNorm2d.weight",
+    "Conv1d.bias",
+    "Conv2d.bias",
+    "Cosine.sharpness",
+    "Embedding.weight",
+    "GRU.bias_hh",
+    "GRU.bias_ih",
+    "GroupNorm.bias",
+    "GroupNorm.weight",
+    "IntraAttention.bias",
+    "LSTM.bias_hh",
+    "LSTM.bias_ih",
+    "LayerNorm.bias",
+    "LayerNorm.weight",
+    "LearnedPositions.table",
+    "Linear.bias",
+    "LongShortTerm.first",
+    "NeuralTuringMachine.first_places",
+    "NeuralTuringMachine.first_reads",
+    "ProjectedLSTM.bias",
+    "Projection.bias",
+    "ScalarMix.gamma",
+    "ScalarMix.weights",
+    "Transformer.output_bias",
+    "VisionTransformer.class_token",
+    "VisionTransformer.positions",
+    "WordHead.bias",
+}
+
+
+def roles_by_group(subject: Subject, optimizer: str) -> list[tuple[dict[str, Any], set[str]]]:
+    """Each group of the optimiser, and what its parameters are."""
+    model = build(subject)
+    roles: dict[nn.Parameter, str] = {}
+    for part in model.modules():  # a matrix that is shared keeps the role of the module that has it first
+        for name, parameter in part.named_parameters(recurse=False):
+            roles.setdefault(parameter, f"{type(part).__name__}.{re.sub('_l[0-9]+(_reverse)?$', '', name)}")
+    settings = Training(optimizer=optimizer, weight_decay=0.1)
+    groups = make_optimizer(model, settings).param_groups
+    return [(group, {roles[each] for each in group["params"]}) for group in groups]
+
+
+def test_the_list_of_decayed_parameters_has_every_parameter_of_every_model() -> None:
+    found = {role for subject in SUBJECTS for _, roles in roles_by_group(subject, "adamw") for role in roles}
+    assert found == DECAYED | NOT_DECAYED
+
+
+@every_model
+def test_weight_decay_and_muon_are_for_weight_matrices_only(subject: Subject) -> None:
+    for optimizer in ("adamw", "muon"):
+        for group, roles in roles_by_group(subject, optimizer):
+            expected = DECAYED if group["weight_decay"] else NOT_DECAYED
+            assert roles <= expected
+            if optimizer == "muon":
+                assert group["orthogonal"] == (group["weight_decay"] > 0)
+                assert group["stacked"] == any(role.startswith("ProjectedLSTM.") for role in roles & DECAYED)
+
+
+# What `training.recompute` computes again and fsdp gathers by itself: layers of several products, never a single one.
+BLOCKS = {
+    "AttentionBlock",
+    "CausalBlock",
+    "DecoderBlock",
+    "DenseBlock",
+    "EncoderBlock",
+    "Highway",
+    "IntraAttention",
+    "PlainLSTM",
+    "ProjectedLSTM",
+}
+
+
+def test_the_list_of_blocks_is_the_one_of_all_models() -> None:
+    assert {type(block).__name__ for subject in SUBJECTS for block in blocks(build(subject))} == BLOCKS
+
+
+@every_model
+def test_only_blocks_are_recomputed_and_the_loss_is_the_same(subject: Subject) -> None:
+    model, plain = build(subject).train(), build(subject).train()
+    before = {module: module.forward for module in model.modules()}
+    forget_inside_blocks(model)
+    changed = {type(module).__name__ for module in model.modules() if module.forward != before[module]}
+    assert changed <= BLOCKS
+    losses = []
+    for each in (model, plain):
+        torch.manual_seed(7)
+        loss = loss_of(subject, each, subject.examples(0))
+        loss.backward()
+        losses.append(loss.detach())
+    assert torch.equal(*losses)
+    for (name, one), other in zip(model.named_parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, msg=name)

@@ -140,6 +140,7 @@ def test_the_end_of_the_block_is_the_end_of_the_processes() -> None:
 def undecided(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Workers that may choose, on a machine with two threads, where any work is worth a trial."""
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(module, "available_cpus", lambda: 2)
     monkeypatch.setattr(module, "WORTH", 0.0)
     return Workers
 

@@ -115,6 +115,19 @@ def test_more_examples_than_it_learnt_with_are_matched_in_rounds(matcher: Matche
     assert matcher.evaluate(images, "valid", 2, shots=3).accuracy == pytest.approx(np.mean(right))
 
 
+@pytest.mark.parametrize("shots", [None, 2])
+def test_one_episode_says_nothing_of_the_spread(matcher: Matcher, run: Path, shots: int | None) -> None:
+    images = ImageSet(run / "data" / "valid")
+    scores = matcher.evaluate(images, "valid", 1, shots=shots)
+    assert scores.accuracy_interval == (0.0, 1.0)
+    assert "[0.00, 100.00]" in scores.told()
+    low, high = matcher.evaluate(images, "valid", 20, shots=shots).accuracy_interval
+    assert 0 <= low < high <= 1
+    assert high - low < 1
+    with pytest.raises(UsageError, match=r"^episodes is 0 but must be at least 1"):
+        matcher.evaluate(images, "valid", 0, shots=shots)
+
+
 def test_looking_does_not_change_what_is_said(matcher: Matcher) -> None:
     (result,) = matcher.match(some_signs(), sign(41, 3))
     seen = result.attention

@@ -1,5 +1,6 @@
 """The loop: what it learns, what it writes, and that interrupting it changes nothing, to the bit."""
 
+import hashlib
 import json
 import math
 import os
@@ -16,15 +17,17 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from regard.data.batching import Place
 from regard.data.corpus import corpus
 from regard.data.parts import Divisible
-from regard.errors import RegardError
+from regard.errors import RegardError, UsageError
 from regard.layers import products
+from regard.loading import load
 from regard.recipes import load_recipe, runner
-from regard.training.checkpoints import OPTIMIZER, WEIGHTS, load_progress
+from regard.training.checkpoints import CHECKSUMS, OPTIMIZER, WEIGHTS, load_progress
 from regard.training.loop import Loss, Outcome, Trainer
 from regard.training.run import Run
 from regard.training.settings import Training
@@ -203,6 +206,86 @@ def test_a_run_that_ends_before_its_averaging_averages_when_it_is_resumed(
     assert Run(tmp_path / "run").pointed("best") == "average"
 
 
+def stopped_on_another_device(folder: Path, own: set[str], **options: Any) -> Run:
+    """A run that is stopped after five steps, and whose checkpoint has the random states of other devices."""
+    plane_trainer(folder, watcher=Watching(5, press_ctrl_c), **options).train()
+    run = Run(folder)
+    checkpoint = run.checkpoint("last")
+    state = load_file(checkpoint / OPTIMIZER)
+    for name in own:
+        state[name] = torch.arange(16, dtype=torch.uint8)
+    save_file(state, checkpoint / OPTIMIZER)
+    sums = json.loads((checkpoint / CHECKSUMS).read_text())
+    sums[OPTIMIZER] = hashlib.sha256((checkpoint / OPTIMIZER).read_bytes()).hexdigest()
+    (checkpoint / CHECKSUMS).write_text(json.dumps(sums))
+    return run
+
+
+ANOTHER_DEVICE = "was saved on another type of device"
+
+
+@pytest.mark.parametrize("name", ["random.cuda", "random.device"])  # as written now, and by version 0.1.0
+def test_a_run_of_a_gpu_continues_on_a_cpu_and_says_so_once(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = stopped_on_another_device(tmp_path / "run", {name})
+    resumed = plane_trainer(tmp_path / "run")
+    resumed.resume()
+    assert (resumed.train().reason, resumed.progress.step) == ("steps", 12)
+    assert (run.folder / "train.log").read_text().count(ANOTHER_DEVICE) == 1
+    assert capsys.readouterr().err.count(ANOTHER_DEVICE) == 1
+    again = plane_trainer(tmp_path / "run")  # nothing is left of the other device
+    again.resume()
+    assert (run.folder / "train.log").read_text().count(ANOTHER_DEVICE) == 1
+    assert "random.cpu" in load_file(run.checkpoint("last") / OPTIMIZER)
+    assert name not in load_file(run.checkpoint("last") / OPTIMIZER)
+
+
+@pytest.mark.parametrize("name", ["random.cuda", "random.device", None])
+def test_a_gpu_continues_its_own_random_numbers_only(
+    tmp_path: Path, name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a GPU: what the loop would give to torch.cuda."""
+    given: list[Tensor] = []
+    monkeypatch.setattr(torch.cuda, "set_rng_state", given.append)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda: torch.zeros(16, dtype=torch.uint8))
+    run = stopped_on_another_device(tmp_path / "run", set() if name is None else {name})
+    trainer = plane_trainer(tmp_path / "run")
+    trainer.device = torch.device("cuda")
+    trainer.resume()
+    assert [each.tolist() for each in given] == [list(range(16))] * (name is not None)
+    assert (ANOTHER_DEVICE in (run.folder / "train.log").read_text()) == (name is None)
+    trainer.save()
+    assert load_file(run.checkpoint("last") / OPTIMIZER)["random.cuda"].tolist() == [0] * 16
+
+
+@pytest.mark.parametrize(("key", "value"), [("patience", 0), ("patience", -1), ("minutes", 0.0), ("minutes", math.nan)])
+def test_a_run_that_would_end_before_its_first_step_is_refused(tmp_path: Path, key: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"^training.{key} is {value} but must be"):
+        plane_trainer(tmp_path / "run", **{key: value})
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("average", [0, 2])
+def test_a_run_that_is_killed_in_its_first_step_is_resumed_from_the_beginning(tmp_path: Path, average: int) -> None:
+    options = dict(average=average, steps=6)
+    plane_trainer(tmp_path / "whole", **options).train()
+
+    def twice() -> None:
+        press_ctrl_c()
+        press_ctrl_c()
+
+    with pytest.raises(KeyboardInterrupt):
+        plane_trainer(tmp_path / "run", watcher=Watching(1, twice), **options).train()
+    with pytest.raises(RegardError, match="run"):
+        load(tmp_path / "run")
+    again = plane_trainer(tmp_path / "run", **options)
+    again.resume()
+    assert again.train().reason == "steps"
+    assert last(tmp_path / "run") == last(tmp_path / "whole")
+    assert curve(tmp_path / "run") == curve(tmp_path / "whole")
+
+
 def test_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
     def twice() -> None:
         press_ctrl_c()
@@ -270,8 +353,6 @@ def test_a_better_average_becomes_the_best(tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     assert (run.pointed("best"), run.pointed("last")) == ("average", "12")
     assert outcome.progress.best_loss == 1.0
-    from safetensors.torch import load_file
-
     mean = load_file(run.checkpoint("average") / WEIGHTS)
     parts = [load_file(run.checkpoint(step) / WEIGHTS) for step in (6, 9, 12)]
     for name, tensor in mean.items():

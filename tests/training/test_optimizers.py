@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from regard.errors import UsageError
+from regard.layers.projected_lstm import ProjectedLSTM
 from regard.training.loop import Loss
 from regard.training.muon import orthogonal
 from regard.training.optimizers import load_state_tensors, make_optimizer, state_tensors
@@ -46,7 +47,7 @@ def test_the_state_of_every_optimizer_survives_as_plain_tensors(name: str) -> No
     stepped(layer, first, 0)
     second = make_optimizer(other, settings(optimizer=name))
     other.load_state_dict(layer.state_dict())
-    load_state_tensors(second, {key: tensor.clone() for key, tensor in state_tensors(first).items()})
+    load_state_tensors(second, {key: tensor.clone() for key, tensor in state_tensors(first).items()}, other)
     stepped(layer, first, 1)
     stepped(other, second, 1)
     assert torch.equal(layer.weight, other.weight)
@@ -89,6 +90,76 @@ def test_muon_turns_hidden_matrices_and_leaves_the_rest_to_adamw() -> None:
     assert torch.equal(turned.embedding.weight, plain.embedding.weight)
     assert torch.equal(turned.hidden.bias, plain.hidden.bias)
     assert not torch.allclose(turned.hidden.weight, plain.hidden.weight)
+
+
+def test_muon_orthogonalises_the_matrix_of_each_direction_by_itself() -> None:
+    layer = ProjectedLSTM(3, 4, 5)
+    optimizer = make_optimizer(layer, settings(optimizer="muon"))
+    before = {name: parameter.detach().clone() for name, parameter in layer.named_parameters()}
+    torch.manual_seed(0)
+    for parameter in layer.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    for name in ("input_weight", "weight", "projection"):
+        for moved in layer.get_parameter(name) - before[name]:
+            lengths = torch.linalg.svdvals(moved) / (0.1 * 0.2 * max(moved.shape) ** 0.5)
+            assert 0.6 < lengths.min() <= lengths.max() < 1.3
+
+
+class Reader(nn.Module):
+    """One parameter of each role, among them a norm and a position table with two axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm((2, 3))
+        self.embedding = nn.Embedding(5, 4)
+        self.positions = nn.Parameter(torch.zeros(1, 6, 4))
+        self.hidden = nn.Linear(4, 3)
+        self.words = nn.Linear(4, 5)
+        self.words.weight = self.embedding.weight
+
+
+def test_a_norm_of_two_axes_and_a_tied_output_do_not_decay() -> None:
+    for optimizer in ("adamw", "muon"):
+        groups = make_optimizer(Reader(), settings(optimizer=optimizer, weight_decay=0.3)).param_groups
+        decayed = [name for group in groups if group["weight_decay"] for name in group["param_names"]]
+        assert decayed == ["hidden.weight"]
+
+
+ORDER_IN_0_1_0 = {
+    "adamw": "positions norm.weight norm.bias embedding.weight hidden.weight hidden.bias words.bias",
+    "muon": "positions norm.weight norm.bias hidden.weight embedding.weight hidden.bias words.bias",
+}
+
+
+@pytest.mark.parametrize("name", ["adamw", "muon"])
+def test_the_numbered_state_of_version_0_1_0_goes_to_the_same_parameters(name: str) -> None:
+    model = Reader()
+    optimizer = make_optimizer(model, settings(optimizer=name))
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    current = state_tensors(optimizer)
+    old = {}
+    for number, owner in enumerate(ORDER_IN_0_1_0[name].split()):
+        state = {key.rpartition(".")[2]: value for key, value in current.items() if key.rpartition(".")[0] == owner}
+        if name == "muon" and number < 4:  # what had two axes or more was orthogonalised
+            state = {"step": torch.zeros(()), "momentum": torch.zeros_like(model.get_parameter(owner))}
+            if owner == "hidden.weight":
+                state["momentum"] = current["hidden.weight.momentum"]
+        old |= {f"{number}.{key}": value for key, value in state.items()}
+    other = Reader()
+    loaded = make_optimizer(other, settings(optimizer=name))
+    load_state_tensors(loaded, old, other)
+    again = state_tensors(loaded)
+    begun_anew = {"norm.weight", "norm.bias", "positions"} if name == "muon" else set()
+    kept = {key for key in current if key.rpartition(".")[0] not in begun_anew}
+    assert again.keys() == kept
+    assert all(torch.equal(again[key], current[key]) for key in kept)
+    for parameter in other.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    loaded.step()
 
 
 def test_rmsprop_interrupted_and_resumed_is_as_if_nothing_had_happened(tmp_path: Path) -> None:

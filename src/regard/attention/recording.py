@@ -65,6 +65,7 @@ def record_own(
     layers: int | str | Iterable[int | str] | None = None,
     heads: Choice = None,
     queries: Choice = None,
+    tape: Tape | None = None,
 ) -> Iterator[Tape]:
     """Record the exact weights of every forward pass inside the `with` block, of a model made of our own parts.
 
@@ -72,8 +73,9 @@ def record_own(
 
     `layers` are layer numbers (-1 is the last of its stack) or name patterns such as `"decoder.*cross_attention"`;
     `heads` and `queries` are numbers, lists or slices, negative ones counted from the end. None means all.
+    The weights are added to `tape`, if one is given.
     """
-    tape = Tape()
+    tape = Tape() if tape is None else tape
     chosen = choose_attentions(model, layers)
     heads, queries = reusable(heads), reusable(queries)
     handles = [module.register_forward_hook(_recorder(tape, name, heads, queries)) for name, module in chosen]

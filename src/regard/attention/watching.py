@@ -18,7 +18,7 @@ weights (transformers' `eager`) is read from what it returns.
 import inspect
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import local
 from typing import Any
@@ -51,7 +51,8 @@ def record(
     `layers` are layer numbers (-1 is the last of its stack) or name patterns such as `"decoder.*cross_attention"`;
     `heads` and `queries` are numbers, lists or slices, negative ones counted from the end. None means all.
     The model may be one of regard's, one of transformers', or any whose attention calls torch's
-    `scaled_dot_product_attention`.
+    `scaled_dot_product_attention`. A model of both kinds, such as a captioner with a backbone of timm, is recorded
+    with both kinds of attention on one tape.
 
     Records of one model may be nested, and each has its own tape. A tape hears every pass of the model while it is
     open, from whichever thread: threads that share a model should not record it at the same time.
@@ -61,8 +62,30 @@ def record(
             f"{type(model).__name__} is compiled and does not say what it attends to: "
             "record the model as it was before torch.compile"
         )
-    looking = recording.record_own if recording.attentions(model) else watch
+    looking = _record_both if recording.attentions(model) else watch
     return looking(model, layers=layers, heads=heads, queries=queries)
+
+
+@contextmanager
+def _record_both(
+    model: nn.Module,
+    *,
+    layers: int | str | Iterable[int | str] | None = None,
+    heads: Choice = None,
+    queries: Choice = None,
+) -> Iterator[Tape]:
+    """What `record` does with a model of our own attentions, and perhaps of others."""
+    others = dict(kernel_attentions(model))
+    kinds = {**dict(recording.attentions(model)), **others}
+    found = [(name, module) for name, module in model.named_modules() if name in kinds]
+    chosen = [name for name, _ in recording.choose_among(found, layers)]
+    heads, queries = recording.reusable(heads), recording.reusable(queries)
+    own, built_elsewhere = ([name for name in chosen if (name in others) == there] for there in (False, True))
+    with ExitStack() as stack:
+        tape = stack.enter_context(recording.record_own(model, layers=own, heads=heads, queries=queries))
+        if built_elsewhere:
+            stack.enter_context(watch(model, layers=built_elsewhere, heads=heads, queries=queries, tape=tape))
+        yield tape
 
 
 @contextmanager
@@ -72,15 +95,16 @@ def watch(
     layers: int | str | Iterable[int | str] | None = None,
     heads: Choice = None,
     queries: Choice = None,
+    tape: Tape | None = None,
 ) -> Iterator[Tape]:
-    """What `record` does with a model that was built elsewhere."""
+    """What `record` does with a model that was built elsewhere; the weights are added to `tape`, if one is given."""
     found = kernel_attentions(model)
     if not found:
         raise UsageError(
             f"{type(model).__name__} has no attention that can be recorded: none of its modules calls torch's "
             "scaled_dot_product_attention, or asks transformers for its attention function"
         )
-    tape = Tape()
+    tape = Tape() if tape is None else tape
     heads, queries = recording.reusable(heads), recording.reusable(queries)
     watchers = [_Watcher(module, tape, name, heads, queries) for name, module in recording.choose_among(found, layers)]
     try:
@@ -204,7 +228,7 @@ class _Watcher:
         if not isinstance(weights, Tensor) or weights.dim() != 4:
             raise UsageError(
                 f"{self.name} attended without torch's fused kernel and returned no weights; "
-                'load the model with attn_implementation="sdpa"'
+                'load the model with attn_implementation="sdpa", or choose other layers to record'
             )
         heads = recording.index_of(self.heads, weights.shape[1], "head", self.name)
         rows = recording.index_of(self.queries, weights.shape[2], "query", self.name)

@@ -1,6 +1,5 @@
 """Parquet here or elsewhere (`s3://`, `gs://`, `hf://`: whatever fsspec opens), read by rows and written whole."""
 
-import fcntl
 import io
 import os
 import posixpath
@@ -11,6 +10,11 @@ from typing import Any
 
 from regard.errors import RegardError, UsageError, told
 from regard.files import explained, whole_file
+
+try:
+    import fcntl
+except ImportError:  # Windows: a folder cannot be locked
+    fcntl = None  # type: ignore[assignment]
 
 MAGIC = "*?["
 
@@ -152,9 +156,7 @@ def held(folder: str) -> Iterator[None]:
         return
     with explained(Path(path)):
         os.makedirs(path, exist_ok=True)
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        lock(handle, folder)
+    with locked(path, folder):
         sweep(path)
         try:
             yield
@@ -162,6 +164,18 @@ def held(folder: str) -> Iterator[None]:
             sweep(path)
             with suppress(OSError):  # only an empty folder can be removed
                 os.rmdir(path)
+
+
+@contextmanager
+def locked(path: str, folder: str) -> Iterator[None]:
+    """A lock on a local folder, where the system has locks; parts are whole without it."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        lock(handle, folder)
+        yield
     finally:
         os.close(handle)
 

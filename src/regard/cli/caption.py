@@ -7,8 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.drawing import Drawn, check_count, check_name
-from regard.cli.options import AsJson, Beam, Int8, LengthPenalty, RunFolder, Seed, Temperature, TopK, TopP, complain
-from regard.errors import RegardError, UsageError
+from regard.cli.options import AsJson, Beam, Int8, LengthPenalty, RunFolder, Seed, Temperature, TopK, TopP
+from regard.cli.reading import UnreadablePictures
+from regard.errors import UsageError
 
 
 def caption(
@@ -32,7 +33,8 @@ def caption(
 ) -> None:
     """Say what pictures show. A line of caption, score and file for each.
 
-    A picture that cannot be read is named, the others are captioned, and the exit code is 1.
+    A picture that cannot be read is named on standard error, and the others are captioned; the exit code is 1 only if
+    no picture can be read.
     """
     from regard.loading import load_for
 
@@ -58,7 +60,7 @@ def caption(
 
 
 def caption_files(captioner: Any, names: Sequence[str], *, output: str | None, as_json: bool, **options: Any) -> None:
-    """Caption what can be read, batch by batch; whatever cannot is named at once, and is a failure at the end."""
+    """Caption what can be read, batch by batch; what cannot is named at once, and counted at the end."""
     from regard.data.images import picture_paths
 
     paths = picture_paths(names)
@@ -68,21 +70,15 @@ def caption_files(captioner: Any, names: Sequence[str], *, output: str | None, a
         captioner.check_attention()
     check_count(output, len(paths))
     drawn = Drawn(output, "pictures")
-    broken: list[str] = []
-
-    def unreadable(error: RegardError) -> None:
-        broken.append(str(error))
-        complain(str(error))
-
+    unreadable = UnreadablePictures()
     for first in range(0, len(paths), captioner.at_once):
         part = paths[first : first + captioner.at_once]
         for result in captioner.caption(part, first_number=first, unreadable=unreadable, **options):
             for hypothesis in result.nbest:
                 print(captioned(hypothesis, captioner, as_json), flush=True)
             drawn.add(result)
+    unreadable.report(len(paths))
     drawn.draw()
-    if broken:
-        raise RegardError(f"{len(broken)} of {len(paths)} pictures could not be read; the others are captioned")
 
 
 def captioned(result: Any, captioner: Any, as_json: bool) -> str:

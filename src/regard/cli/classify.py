@@ -17,10 +17,9 @@ from regard.cli.options import (
     PartRows,
     RunFolder,
     TextColumn,
-    complain,
 )
-from regard.cli.reading import TEXTS_AT_ONCE, documents, in_pieces
-from regard.errors import RegardError, UsageError
+from regard.cli.reading import TEXTS_AT_ONCE, UnreadablePictures, documents, in_pieces
+from regard.errors import UsageError
 
 
 def classify(
@@ -94,7 +93,7 @@ def verdict(number: int, result: Any, why: bool, as_json: bool) -> str:
 
 
 def classify_pictures(classifier: Any, files: list[str], why: bool, output: str | None, as_json: bool) -> None:
-    """A line per picture; one that cannot be read is said, and its line has no label."""
+    """Print a line per picture; one that cannot be read is named on standard error, and its line has no label."""
     from regard.data.images import picture_paths
     from regard.progress import counting
 
@@ -103,19 +102,17 @@ def classify_pictures(classifier: Any, files: list[str], why: bool, output: str 
         raise UsageError("say which pictures to classify: regard classify RUN IMAGE..., or folders of them")
     check_count(output, len(paths))
     drawn = Drawn(output, "pictures")
-    count = 0
+    unreadable = UnreadablePictures()
     with counting("classifying", len(paths)) as finished:
         for first in range(0, len(paths), classifier.at_once):
             part = paths[first : first + classifier.at_once]
-            for result in classifier.classify(part, finished=finished, unreadable=lambda error: complain(str(error))):
-                count += bool(result.label)
+            for result in classifier.classify(part, finished=finished, unreadable=unreadable):
                 print(picture_verdict(result, as_json))
                 if why and not as_json:
                     show(result)
                 drawn.add(result)
             sys.stdout.flush()
-    if not count:
-        raise RegardError(f"none of the {len(paths)} pictures could be read")
+    unreadable.report(len(paths))
     drawn.draw()
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.drawing import Drawn, check_count, check_name, show
-from regard.cli.options import AsJson, Figure, RunFolder, complain
-from regard.errors import RegardError, UsageError
+from regard.cli.options import AsJson, Figure, RunFolder
+from regard.cli.reading import UnreadablePictures
+from regard.errors import UsageError
 
 
 def match(
@@ -18,7 +19,11 @@ def match(
     output: Figure = None,
     as_json: AsJson = False,
 ) -> None:
-    """Label pictures by a few examples. Label, its probability, the file, and all probabilities, a line each."""
+    """Label pictures by a few examples. Label, its probability, the file, and all probabilities, a line each.
+
+    A picture that cannot be read is named on standard error, and its line has no label; the exit code is 1 only if none
+    of the pictures to label can be read.
+    """
     from regard.data.images import picture_paths
     from regard.loading import load_for
     from regard.progress import counting
@@ -30,22 +35,18 @@ def match(
     check_count(output, len(paths))
     matcher = load_for("match", run)
 
-    def say(error: RegardError) -> None:
-        complain(str(error))
-
-    examples = matcher.examples(folder, unreadable=say)
+    examples = matcher.examples(folder, unreadable=UnreadablePictures())
+    unreadable = UnreadablePictures()
     with counting("matching", len(paths)) as finished:
-        results = matcher.match(examples, paths, finished=finished, unreadable=say)
+        results = matcher.match(examples, paths, finished=finished, unreadable=unreadable)
     drawn = Drawn(output, "pictures")
     for result in results:
         print(matched(result, why, as_json))
         if why and not as_json:
             show(result)
         drawn.add(result)
+    unreadable.report(len(paths))
     drawn.draw()
-    unread = sum(not result.label for result in results)
-    if unread:
-        raise RegardError(f"{unread} of the {len(results)} pictures could not be read")
 
 
 def matched(result: Any, why: bool, as_json: bool) -> str:

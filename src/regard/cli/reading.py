@@ -1,4 +1,4 @@
-"""What a verb reads: lines, texts of tables, sentences; and in which pieces."""
+"""What a verb reads: lines, texts of tables, sentences, pictures; and in which pieces."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from regard.cli.options import complain
+from regard.errors import RegardError
 
 LINES_AT_ONCE = 4096  # read together; changes speed, never results
 TEXTS_AT_ONCE = 256
@@ -22,9 +23,10 @@ def in_pieces(items: Iterable[Item], at_once: int, typed: bool = False) -> Itera
 
 def lines(file: str | None, longest: int | None = None) -> Iterator[str]:
     """Of a file or standard input; one that is too long is said and left empty."""
-    from regard.data.parallel import MAX_LINE_CHARACTERS, read_lines
+    from regard.data.parallel import MAX_LINE_CHARACTERS, read_lines, standard_input_lines
 
-    for number, line in enumerate(read_lines(file or "/dev/stdin", longest or MAX_LINE_CHARACTERS), 1):
+    longest = longest or MAX_LINE_CHARACTERS
+    for number, line in enumerate(read_lines(file, longest) if file else standard_input_lines(longest), 1):
         if line is None:
             complain(f"line {number} of the input is too long and was left empty")
         yield line or ""
@@ -41,3 +43,21 @@ def documents(file: str | None, text_column: str, second_column: str | None = No
         return read_texts(file, text_column)
     texts = lines(file, LONGEST_TEXT)
     return map(as_pair, texts) if pairs else texts
+
+
+class UnreadablePictures:
+    """Names each picture that cannot be read on standard error, and counts them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, error: RegardError) -> None:
+        self.count += 1
+        complain(str(error))
+
+    def report(self, total: int) -> None:
+        """State how many of all pictures could not be read; if none could, that is an error."""
+        if self.count == total:
+            raise RegardError(f"none of the {total} pictures could be read")
+        if self.count:
+            complain(f"{self.count} of the {total} pictures could not be read")

@@ -29,11 +29,21 @@ LONGEST_CAPTION = 10_000  # characters
 
 @dataclass(frozen=True)
 class CaptionedImage:
-    """One picture: its name, its captions, and how to get the bytes of its file."""
+    """One picture: its name, its captions, how to get the bytes of its file, and their SHA-256 if it is stored."""
 
     name: str
     captions: tuple[str, ...]
     read: Callable[[], bytes] = field(repr=False)
+    stored_fingerprint: bytes | None = field(default=None, repr=False)
+
+    def fingerprint(self) -> bytes:
+        """Return the SHA-256 of the bytes; all files that cannot be read have the same fingerprint."""
+        if self.stored_fingerprint is not None:
+            return self.stored_fingerprint
+        try:
+            return digest(self.read())
+        except RegardError:
+            return b"missing"
 
     def pixels(self, preprocessing: Preprocessing) -> Pixels:
         """Decoded, as the model reads it."""

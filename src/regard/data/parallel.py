@@ -13,6 +13,7 @@ import gzip
 import io
 import json
 import re
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -77,20 +78,38 @@ def read_pairs(
 def read_lines(path: str | Path, longest: int = MAX_LINE_CHARACTERS) -> Iterator[str | None]:
     """Stream the lines of a UTF-8 file, gzipped if it is named .gz; None stands for one longer than `longest`."""
     path = _existing(path)
+    try:
+        stream = _opened(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror or error}); check the file and its permissions"
+        ) from error
+    with stream:
+        yield from lines_of(stream, str(path), longest)
+
+
+def standard_input_lines(longest: int = MAX_LINE_CHARACTERS) -> Iterator[str | None]:
+    """Stream the lines of standard input in the same way."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed; name a file")
+    yield from lines_of(sys.stdin.buffer, "standard input", longest)
+
+
+def lines_of(stream: BinaryIO, path: str, longest: int) -> Iterator[str | None]:
+    """Stream the UTF-8 lines of an opened file; `path` is its name in messages."""
     # Four bytes are the longest UTF-8 character; a byte order mark and the line end come on top.
     bound = 4 * longest + len(_BOM) + 2
     number, start = 0, 0  # of the line being read; start is its offset in the (uncompressed) bytes
     try:
-        with _opened(path) as stream:
-            while line := stream.readline(bound):
-                number += 1
-                size, whole = len(line), True
-                while not line.endswith(b"\n") and len(line) == bound:
-                    line, whole = stream.readline(bound), False
-                    size += len(line)
-                text = _decoded(line, path, number, start) if whole else None
-                yield text if text is not None and len(text) <= longest else None
-                start += size
+        while line := stream.readline(bound):
+            number += 1
+            size, whole = len(line), True
+            while not line.endswith(b"\n") and len(line) == bound:
+                line, whole = stream.readline(bound), False
+                size += len(line)
+            text = _decoded(line, path, number, start) if whole else None
+            yield text if text is not None and len(text) <= longest else None
+            start += size
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RegardError(
             f"{path}: the gzip data is cut short or damaged after line {number} ({error}); fetch it again"
@@ -102,7 +121,7 @@ def read_lines(path: str | Path, longest: int = MAX_LINE_CHARACTERS) -> Iterator
         ) from error
 
 
-def _decoded(line: bytes, path: Path, number: int, start: int) -> str:
+def _decoded(line: bytes, path: str, number: int, start: int) -> str:
     if number == 1 and line.startswith(_BOM):
         line, start = line[len(_BOM) :], start + len(_BOM)
     line = line.removesuffix(b"\n").removesuffix(b"\r")

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from regard.data.captions import CaptionedImage, digest, readable_pictures
+from regard.data.captions import CaptionedImage, readable_pictures
 from regard.data.images import Preprocessing
 from regard.errors import RegardError
 from regard.errors import told as said
@@ -66,10 +66,7 @@ def cached_regions(
     """
     key = hashlib.sha256(f"{encoder_key} {preprocessing.to_json()} {mirrored};".encode())
     for picture in pictures:
-        try:
-            key.update(digest(picture.read()))
-        except RegardError:  # a missing file is a picture that cannot be read
-            key.update(b"missing")
+        key.update(picture.fingerprint())
     path, told = (folder / f"{key.hexdigest()[:32]}{ending}" for ending in (".npy", ".json"))
     if not told.is_file():
         say(f"computing what the encoder sees of {len(pictures)} pictures{' turned round' * mirrored} into {path}")

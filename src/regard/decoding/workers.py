@@ -21,6 +21,7 @@ from torch import nn
 
 from regard.decoding.generate import Batch, Found, decode, reading
 from regard.errors import RegardError, UsageError
+from regard.processors import available_cpus
 
 Item = tuple[int, Batch]  # a batch with its number
 Done = Iterator[tuple[int, Found]]
@@ -42,7 +43,7 @@ class Workers:
     def __init__(self, make: Callable[[], nn.Module], count: int | None = None):
         if count is not None and count < 1:
             raise UsageError(f"{count} workers were asked for; ask for at least 1")
-        threads = torch.get_num_threads()
+        threads = min(torch.get_num_threads(), available_cpus())
         self.make, self.undecided = make, count is None
         self.count = threads if count is None else count
         self.threads = max(1, threads // self.count)  # of each

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from regard.training.optimizers import weight_matrices
 from regard.training.shards import blocks
 
 
@@ -33,17 +34,16 @@ class Numbers:
 def numbers(model: nn.Module, optimizer: str) -> Numbers:
     parameters = list(model.parameters())
     learnt = [parameter for parameter in parameters if parameter.requires_grad]
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    hidden = [parameter for parameter in parameters if parameter.dim() >= 2 and id(parameter) not in tables]
+    matrices = weight_matrices(model)
     momenta = 2 * count(learnt)
     if optimizer == "muon":  # one for hidden matrices
-        momenta -= count([parameter for parameter in hidden if parameter.requires_grad])
+        momenta -= count([parameter for parameter in matrices if parameter.requires_grad])
     sizes = [count(block.parameters()) for block in blocks(model)]
     return Numbers(
         parameters=count(parameters),
         learnt=count(learnt),
         optimizer=momenta,
-        matrices=count(hidden),
+        matrices=count(matrices),
         shapes=tuple(tuple(parameter.shape) for parameter in parameters),
         root=count(parameters) - sum(sizes),
         largest=max(sizes, default=0),

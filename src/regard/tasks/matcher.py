@@ -208,6 +208,8 @@ class Matcher(Verbs):
 
         With other `shots` than those, the queries of an episode are matched with its examples as `match` does it.
         """
+        if episodes < 1:
+            raise UsageError(f"episodes is {episodes} but must be at least 1")
         if split not in HELD_OUT:
             raise UsageError(f"there is no split called {split!r}: choose train, valid or test")
         shape = Shape(self.model.config.ways, self.model.config.shots if shots is None else shots)
@@ -220,9 +222,7 @@ class Matcher(Verbs):
                 losses.append(nll)
                 if finished is not None:
                     finished(len(right))
-        right = np.concatenate(shares)
-        accuracy, half = float(right.mean()), Z * float(right.std(ddof=1)) / len(right) ** 0.5
-        interval = max(0.0, accuracy - half), min(1.0, accuracy + half)
+        accuracy, interval = accuracy_and_interval(np.concatenate(shares))
         return FewShotScores(
             shape.ways, shape.shots, episodes, accuracy, interval, float(np.concatenate(losses).mean())
         )
@@ -281,6 +281,18 @@ class Matcher(Verbs):
             shown.append(draw.permutation(np.concatenate([each.take(turn, mode="wrap") for each in own])))
             numbers.append(draw.permutation(config.ways)[: len(known.labels)])
         return np.stack(shown), np.stack(numbers)
+
+
+def accuracy_and_interval(shares: NDArray[np.float64]) -> tuple[float, tuple[float, float]]:
+    """Return the mean of the episodes' shares of right answers, and its 95 % interval.
+
+    The spread cannot be estimated from one episode: its interval is [0, 1].
+    """
+    accuracy = float(shares.mean())
+    if len(shares) == 1:
+        return accuracy, (0.0, 1.0)
+    half = Z * float(shares.std(ddof=1)) / len(shares) ** 0.5
+    return accuracy, (max(0.0, accuracy - half), min(1.0, accuracy + half))
 
 
 def labelled_folder(folder: str | Path) -> dict[str, list[Path]]:

@@ -23,6 +23,7 @@ from regard.data.batching import Place
 from regard.data.parts import Divisible, share_of
 from regard.errors import RegardError
 from regard.layers.products import quicken
+from regard.processors import limit_threads
 from regard.training import checkpoints
 from regard.training.checkpoints import Progress
 from regard.training.company import Company
@@ -35,6 +36,8 @@ from regard.training.run import Run
 from regard.training.schedules import rate
 from regard.training.settings import Training
 from regard.training.shards import pour
+
+RANDOM = "random."  # what the names of the random number generators' states begin with
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class Trainer:
         company: Company | None = None,
     ):
         keep_freed_memory()
+        limit_threads()
         self.device = choose_device(settings.device)
         self.model, self.task, self.settings, self.run = model.to(self.device), task, settings, run
         self.files, self.watcher, self.company = files, watcher, company or Company()
@@ -120,11 +124,30 @@ class Trainer:
             return
         checkpoints.load_weights(self.model, folder)
         state = checkpoints.load_tensors(folder / checkpoints.OPTIMIZER)
-        torch.set_rng_state(state.pop("random.cpu"))
-        if "random.device" in state:
-            _device_random(self.device).set_rng_state(state.pop("random.device"))
-        load_state_tensors(self.optimizer, state)
+        self._set_random_states({name: state.pop(name) for name in list(state) if name.startswith(RANDOM)})
+        load_state_tensors(self.optimizer, state, self.model)
         self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
+
+    def _random_states(self) -> dict[str, Tensor]:
+        """The states of the random number generators, by the types of their devices."""
+        states = {f"{RANDOM}cpu": torch.get_rng_state()}
+        if self.device.type != "cpu":
+            states[RANDOM + self.device.type] = _device_random(self.device).get_rng_state()
+        return states
+
+    def _set_random_states(self, saved: dict[str, Tensor]) -> None:
+        """Continue the saved random number generators, where this device is of the type that they were saved on."""
+        own = RANDOM + self.device.type
+        if self.device.type != "cpu" and f"{RANDOM}device" in saved:  # version 0.1.0 did not save the device's type
+            saved[own] = saved.pop(f"{RANDOM}device")
+        torch.set_rng_state(saved[f"{RANDOM}cpu"])
+        if self.device.type != "cpu" and own in saved:
+            _device_random(self.device).set_rng_state(saved[own])
+        if saved.keys() != {f"{RANDOM}cpu", own} and self.company.leads:
+            self.run.tell(
+                f"the checkpoint of step {self.progress.step} was saved on another type of device; the run continues "
+                f"on {self.device.type}, but its weights are no longer bitwise those of an uninterrupted run"
+            )
 
     def train(self) -> Outcome:
         """Go on until the steps, the minutes or the patience are used up, or somebody presses Ctrl-C."""
@@ -274,9 +297,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint of this step and move `last` (and, if it is the best, `best`) to it."""
-        state = {**state_tensors(self.optimizer), "random.cpu": torch.get_rng_state()}
-        if self.device.type != "cpu":
-            state["random.device"] = _device_random(self.device).get_rng_state()
+        state = {**state_tensors(self.optimizer), **self._random_states()}
         step = self.progress.step
         self._save(self.run.checkpoint(step), state)
         self.run.point("last", step)

@@ -7,7 +7,8 @@
 
 The last factor makes an element's step about as long as one of AdamW's (Liu et al. 2025), so both share one learning
 rate and one weight decay. Vectors have no singular values, and a row of an embedding is a vector too: those stay with
-AdamW.
+AdamW. A convolution's kernel is one matrix, [filters, everything else]. A `stacked` group holds parameters
+[matrices, rows, columns], each of whose matrices is orthogonalised by itself.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,7 +31,7 @@ class Muon(torch.optim.AdamW):
     """AdamW for all groups but those that say `orthogonal`."""
 
     def __init__(self, groups: Iterable[dict[str, Any]], *args: Any, **options: Any):
-        super().__init__([{"orthogonal": False, **group} for group in groups], *args, **options)
+        super().__init__([{"orthogonal": False, "stacked": False, **group} for group in groups], *args, **options)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -41,11 +42,11 @@ class Muon(torch.optim.AdamW):
         for group in self.param_groups:
             if group["orthogonal"]:
                 for parameter in group["params"]:
-                    self._turn(parameter, group["lr"], group["weight_decay"])
+                    self._turn(parameter, group["lr"], group["weight_decay"], group["stacked"])
         super().step()  # of parameters that still have a gradient
         return loss
 
-    def _turn(self, weight: nn.Parameter, rate: float, decay: float) -> None:
+    def _turn(self, weight: nn.Parameter, rate: float, decay: float, is_stack: bool) -> None:
         if weight.grad is None:
             return
         state = self.state[weight]
@@ -53,10 +54,11 @@ class Muon(torch.optim.AdamW):
             state["step"] = torch.zeros(())  # not needed here, but AdamW looks for it in every state it loads
             state["momentum"] = torch.zeros_like(weight)
         gathered = state["momentum"].mul_(MOMENTUM).add_(weight.grad)
-        update = orthogonal(whole(weight.grad.add(gathered, alpha=MOMENTUM)).flatten(1))
+        gradient = whole(weight.grad.add(gathered, alpha=MOMENTUM))
+        update = torch.stack([orthogonal(each) for each in gradient]) if is_stack else orthogonal(gradient.flatten(1))
         weight.mul_(1 - rate * decay)
         step = share_like(update.view(weight.shape), weight)
-        weight.add_(step, alpha=-rate * 0.2 * max(update.shape) ** 0.5)
+        weight.add_(step, alpha=-rate * 0.2 * max(update.shape[-2:]) ** 0.5)
         weight.grad = None
 
 

@@ -1,4 +1,9 @@
-"""Optimisers by name, with weight decay on matrices only, and their state as plain tensors."""
+"""Optimisers by name, with weight decay on weight matrices only, and their state as plain tensors.
+
+A parameter is a weight matrix if inputs are multiplied by it: the weight of a linear or recurrent layer, or the kernel
+of a convolution. Biases, norms, embeddings, positions, class tokens and learned initial states are no weight matrices,
+whatever their shape: they do not decay, and under Muon they learn by AdamW.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +13,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from regard.errors import UsageError
+from regard.layers.projected_lstm import ProjectedLSTM
 from regard.training.muon import Muon
 from regard.training.settings import Training
 from regard.training.shards import share_like
 
 Groups = list[dict[str, Any]]
+Named = list[tuple[str, nn.Parameter]]
+NOT_MATRICES = (nn.Embedding, nn.EmbeddingBag, nn.LayerNorm, nn.RMSNorm)  # modules whose `weight` may have two axes
 
 
 def adam(groups: Groups, settings: Training) -> Optimizer:
@@ -48,28 +56,44 @@ OPTIMIZERS: dict[str, Callable[[Groups, Training], Optimizer]] = {
 
 
 def make_optimizer(model: nn.Module, settings: Training) -> Optimizer:
-    """Matrices decay; biases, norms and single vectors do not."""
+    """Return the optimiser of the recipe for all parameters that learn."""
     if settings.optimizer not in OPTIMIZERS:
         raise UsageError(f"there is no optimizer called {settings.optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    groups: Groups = [
-        {"params": [each for each in parameters if each.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [each for each in parameters if each.dim() < 2], "weight_decay": 0.0},
-    ]
+    matrices, others = _divided(_learning(model), weight_matrices(model))
+    decay = {"weight_decay": settings.weight_decay}
+    groups: Groups = [{"params": matrices, **decay}, {"params": others, "weight_decay": 0.0}]
     if settings.optimizer == "muon":
-        groups = _tables_apart(model, groups)
+        stacks, single = _divided(matrices, _stacks(model))
+        groups[:1] = [
+            {"params": single, **decay, "orthogonal": True},
+            {"params": stacks, **decay, "orthogonal": True, "stacked": True},
+        ]
     return OPTIMIZERS[settings.optimizer]([group for group in groups if group["params"]], settings)
 
 
-def _tables_apart(model: nn.Module, groups: Groups) -> Groups:
-    """An embedding is a list of vectors, also where it predicts words: only the other matrices are turned as such."""
-    matrices, vectors = groups
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    return [
-        {**matrices, "params": [each for each in matrices["params"] if id(each) not in tables], "orthogonal": True},
-        {**matrices, "params": [each for each in matrices["params"] if id(each) in tables]},
-        vectors,
-    ]
+def weight_matrices(model: nn.Module) -> set[nn.Parameter]:
+    """Return the parameters that inputs are multiplied by; a matrix that is also an embedding is not among them."""
+    spared = {each for part in model.modules() if isinstance(part, NOT_MATRICES) for each in part.parameters(False)}
+    return {each for name, each in model.named_parameters() if _is_weight(name) and each.dim() >= 2} - spared
+
+
+def _is_weight(name: str) -> bool:
+    own = name.rpartition(".")[2]
+    return "weight" in own or own == "projection"
+
+
+def _stacks(model: nn.Module) -> set[nn.Parameter]:
+    """Return the parameters that hold one matrix for each direction."""
+    return {each for part in model.modules() if isinstance(part, ProjectedLSTM) for each in part.parameters(False)}
+
+
+def _learning(model: nn.Module) -> Named:
+    return [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+
+
+def _divided(named: Named, chosen: set[nn.Parameter]) -> tuple[Named, Named]:
+    """Those that are chosen, and the others."""
+    return [each for each in named if each[1] in chosen], [each for each in named if each[1] not in chosen]
 
 
 def set_rate(optimizer: Optimizer, learning_rate: float) -> None:
@@ -78,21 +102,50 @@ def set_rate(optimizer: Optimizer, learning_rate: float) -> None:
 
 
 def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
-    """The whole state as named tensors, `parameter.name`, for safetensors."""
+    """Return the whole state as tensors for safetensors, with names such as `encoder.norm.weight.exp_avg`."""
+    names = _names(optimizer)
     return {
-        f"{index}.{name}": torch.as_tensor(value).contiguous()
+        f"{names[index]}.{name}": torch.as_tensor(value).contiguous()
         for index, state in optimizer.state_dict()["state"].items()
         for name, value in state.items()
     }
 
 
-def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor], model: nn.Module) -> None:
+    """Fill the optimiser of `model` with what `state_tensors` returned."""
     saved = optimizer.state_dict()
     saved["state"] = {}
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
+    numbers = {name: number for number, name in enumerate(_names(optimizer))}
+    old_names = _names_in_0_1_0(model, isinstance(optimizer, Muon))
     for key, tensor in tensors.items():
-        index, name = key.split(".")
-        if tensor.shape == parameters[int(index)].shape:
-            tensor = share_like(tensor, parameters[int(index)])
-        saved["state"].setdefault(int(index), {})[name] = tensor
+        owner, _, name = key.rpartition(".")
+        index = numbers[old_names[int(owner)] if owner.isdecimal() else owner]
+        if tensor.shape == parameters[index].shape:
+            tensor = share_like(tensor, parameters[index])
+        saved["state"].setdefault(index, {})[name] = tensor
+    if isinstance(optimizer, Muon):
+        _drop_old_momenta(optimizer, saved["state"])
     optimizer.load_state_dict(saved)
+
+
+def _names(optimizer: Optimizer) -> list[str]:
+    return [name for group in optimizer.param_groups for name in group["param_names"]]
+
+
+def _names_in_0_1_0(model: nn.Module, is_muon: bool) -> list[str]:
+    """Return the names of parameters in the order in which version 0.1.0 numbered them."""
+    tables = {part.weight for part in model.modules() if isinstance(part, nn.Embedding)} if is_muon else set()
+
+    def group(named: tuple[str, nn.Parameter]) -> int:
+        return 2 if named[1].dim() < 2 else int(named[1] in tables)
+
+    return [name for name, _ in sorted(_learning(model), key=group)]
+
+
+def _drop_old_momenta(optimizer: Muon, state: dict[int, dict[str, Tensor]]) -> None:
+    """Version 0.1.0 also orthogonalised the steps of positions: those parameters begin AdamW's averages anew."""
+    steps = [group["orthogonal"] for group in optimizer.param_groups for _ in group["params"]]
+    for index, is_orthogonal in enumerate(steps):
+        if not is_orthogonal and "momentum" in state.get(index, ()):
+            del state[index]

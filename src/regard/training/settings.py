@@ -20,7 +20,7 @@ class Training:
     learning_rate: float = 1e-3  # at the end of the warm-up
     betas: tuple[float, ...] = (0.9, 0.98)  # of the mean and of the squares; rmsprop: momentum and decay
     epsilon: float = 1e-9
-    weight_decay: float = 0.0  # matrices only: never biases, norms or positions
+    weight_decay: float = 0.0  # of weight matrices: never of biases, norms, embeddings or positions
     schedule: str = "inverse_sqrt"  # inverse_sqrt, cosine, linear or constant, after the warm-up
     warmup: int | None = None  # steps of linear increase; null: a tenth of all steps, and no more than 1,000
     label_smoothing: float = 0.1
@@ -43,6 +43,10 @@ class Training:
         for name in ("steps", "batch_tokens", "accumulate", "validate_every", "log_every", "keep"):
             if getattr(self, name) < 1:
                 raise UsageError(f"training.{name} is {getattr(self, name)} but must be at least 1")
+        if self.patience is not None and self.patience < 1:
+            raise UsageError(f"training.patience is {self.patience} but must be at least 1; null never stops early")
+        if self.minutes is not None and not self.minutes > 0:
+            raise UsageError(f"training.minutes is {self.minutes} but must be positive; null for no limit")
         if self.warmup is None:  # settled once, so that a run that is drawn out later keeps what it began with
             object.__setattr__(self, "warmup", min(1000, self.steps // 10))
         for name in ("warmup", "average", "seed", "learning_rate", "weight_decay"):

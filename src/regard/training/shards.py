@@ -8,13 +8,20 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+# One product keeps nothing but its input, which recomputing would keep too, and is too small to be gathered by itself.
+SINGLE_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d)
+
 
 def blocks(model: nn.Module) -> list[nn.Module]:
-    """What is gathered by itself: the outermost members of lists of modules."""
+    """Return what is gathered, recomputed and compiled by itself: the outermost members of lists of modules.
+
+    Lists of single linear layers or convolutions, such as the filters of a CharCNN, are not lists of blocks.
+    """
     found: list[nn.Module] = []
     for child in model.children():
         if isinstance(child, nn.ModuleList):
-            found.extend(member for member in child if any(True for _ in member.parameters()))
+            members = (member for member in child if not isinstance(member, SINGLE_LAYERS))
+            found.extend(member for member in members if any(True for _ in member.parameters()))
         else:
             found.extend(blocks(child))
     return found

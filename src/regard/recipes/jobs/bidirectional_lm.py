@@ -10,7 +10,7 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import own_tokenizer, run_tokenizer
+from regard.recipes.jobs.kept import own_tokenizer, run_rows, run_tokenizer
 from regard.tasks.bidirectional_lm import (
     BidirectionalEvaluation,
     BidirectionalLanguageModelling,
@@ -57,8 +57,8 @@ def load(folder: Path, model: nn.Module, config_json: str) -> BidirectionalLM:
 
 
 def _sentences(split: str, section: SentenceData, run: Run, data: str | Path | None) -> list[list[str]]:
-    skipped: Counter[str] = Counter()
-    sentences = section.read(split, data, skipped)
-    told = "".join(f", {count} lines {why}" for why, count in skipped.items())
-    run.log(f"{split}: {len(sentences)} sentences, {sum(map(len, sentences))} words{told}")
-    return sentences
+    def report(sentences: list[list[str]], skipped: Counter[str]) -> str:
+        counted = f"{len(sentences)} sentences, {sum(map(len, sentences))} words"
+        return counted + "".join(f", {count} lines {why}" for why, count in skipped.items())
+
+    return run_rows(run, split, lambda skipped: section.read(split, data, skipped), list, report)

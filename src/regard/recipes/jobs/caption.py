@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import own_decoding, own_preprocessing, own_tokenizer, run_tokenizer
+from regard.recipes.jobs.kept import own_decoding, own_preprocessing, own_tokenizer, run_pictures, run_tokenizer
 from regard.tasks.caption import Captioning, See, encoding, tokenised
 from regard.tasks.caption_data import CaptionData
 from regard.tasks.caption_evaluate import CaptionEvaluation, evaluate_captioner
@@ -52,7 +53,10 @@ def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[Captione
     section = settings.build(CaptionData, recipe.data, "data")
     training = recipe.training_settings()
     skipped: Counter[str] = Counter()
-    pictures = {split: list(section.pictures(split, data, skipped)) for split in ("train", "valid")}
+    pictures = {
+        split: run_pictures(run, split, partial(section.pictures, split, data), fingerprints=True)
+        for split in ("train", "valid")
+    }
     said = (caption for picture in pictures["train"] for caption in picture.captions)
     tokenizer = run_tokenizer(run, lambda: said, section.tokenizer, section.vocabulary)
     train, valid = (tokenised(pictures[split], tokenizer, section.max_length, skipped) for split in ("train", "valid"))

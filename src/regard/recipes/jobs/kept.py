@@ -1,18 +1,21 @@
 """What a run keeps of its data, made the first time it is asked for; and what lies beside the weights of a model."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from torch import nn
 
 from regard import settings
+from regard.data.captions import CaptionedImage
 from regard.data.images import Preprocessing
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
-from regard.errors import RegardError, shortened
-from regard.files import write_text
+from regard.errors import RegardError, shortened, told
+from regard.files import whole_file, write_text
 from regard.tasks.verbs import DECODING, LABELS, PREPROCESSING, TOKENIZER
 from regard.training.checkpoints import load_json
 from regard.training.run import Run
@@ -25,6 +28,7 @@ class Stored(Protocol):
 
 
 Kept = TypeVar("Kept", bound=Stored)
+Item = TypeVar("Item")
 
 
 # Of a run. What is there is never read again from the data, which may be gone when a run is resumed.
@@ -61,6 +65,70 @@ def run_split(run: Run, split: str, opened: Callable[[Path], Kept], write: Calla
     made = write(folder)
     run.log(f"{split}: " + ", ".join(f"{count} {what}" for what, count in made.report.items()))
     return made
+
+
+def run_rows(
+    run: Run,
+    name: str,
+    find: Callable[[Counter[str]], Iterable[Any]],
+    from_row: Callable[[Any], Item],
+    report: Callable[[list[Item], Counter[str]], str],
+) -> list[Item]:
+    """Return the items of a split that a task holds in memory, from `data/NAME.jsonl` of the run.
+
+    find: returns one JSON value per item and counts what it skips; called the first time only
+    from_row: makes the item of a JSON value
+    report: returns what the log states of the items and of what was skipped, the first time
+    """
+    path = run.folder / "data" / f"{name}.jsonl"
+    skipped: Counter[str] = Counter()
+    is_new = not path.exists()
+    if is_new:
+        with whole_file(path) as file:
+            file.writelines(json.dumps(row).encode() + b"\n" for row in find(skipped))
+    try:
+        with open(path, encoding="utf-8") as file:
+            items = [from_row(json.loads(line)) for line in file]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise RegardError(f"{path}: damaged ({told(error)}); delete it to read the data again") from error
+    if is_new:
+        run.log(f"{name}: {report(items, skipped)}")
+    return items
+
+
+def run_pictures(
+    run: Run, split: str, find: Callable[[Counter[str]], Iterable[CaptionedImage]], fingerprints: bool
+) -> list[CaptionedImage]:
+    """Return the captioned pictures of a split; the bytes of a picture are looked for in the data when they are read.
+
+    With fingerprints, what an encoder sees of the pictures is found in a cache without the pictures themselves.
+    """
+
+    def rows(skipped: Counter[str]) -> Iterator[dict[str, Any]]:
+        for picture in find(skipped):
+            row = {"name": picture.name, "captions": picture.captions}
+            yield row | ({"fingerprint": picture.fingerprint().hex()} if fingerprints else {})
+
+    @cache
+    def originals() -> dict[str, CaptionedImage]:
+        return {picture.name: picture for picture in find(Counter())}
+
+    def from_row(row: Any) -> CaptionedImage:
+        name, fingerprint = row["name"], row.get("fingerprint")
+        stored = None if fingerprint is None else bytes.fromhex(fingerprint)
+        return CaptionedImage(name, tuple(row["captions"]), lambda: _original(originals(), name).read(), stored)
+
+    def report(pictures: list[CaptionedImage], skipped: Counter[str]) -> str:
+        counted = f"{len(pictures)} pictures, {sum(len(picture.captions) for picture in pictures)} captions"
+        return counted + "".join(f", left out: {count} {why}" for why, count in skipped.items())
+
+    return run_rows(run, f"{split}-captions", rows, from_row, report)
+
+
+def _original(pictures: dict[str, CaptionedImage], name: str) -> CaptionedImage:
+    if name not in pictures:
+        raise RegardError(f"{name}: no longer in the data of the run")
+    return pictures[name]
 
 
 # Of a checkpoint.

@@ -1,7 +1,7 @@
 """Runs that learn to see from captions: pictures, the frequent words said of them, and an encoder of pictures."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from regard.loading import load as load_run
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import own_names, own_preprocessing, run_labels, run_split
+from regard.recipes.jobs.kept import own_names, own_preprocessing, run_labels, run_pictures, run_split
 from regard.tasks.caption_data import WordData
 from regard.tasks.regions import (
     AT_ONCE,
@@ -47,13 +47,13 @@ def check(recipe: Recipe, data: str | Path | None) -> None:
 def prepare(recipe: Recipe, run: Run, data: str | Path | None) -> tuple[WordFinder, WordLearning]:
     section = settings.build(WordData, recipe.data, "data")
     training = recipe.training_settings()
-    skipped: Counter[str] = Counter()
-    pictures = {split: list(section.pictures(split, data, skipped)) for split in ("train", "valid")}
+    pictures = {
+        split: run_pictures(run, split, partial(section.pictures, split, data), fingerprints=False)
+        for split in ("train", "valid")
+    }
     words = run_labels(run, lambda: frequent_words(pictures["train"], section.words, section.frequent), "words.json")
     model, config_json = families.seeded(recipe.model, TASK, training.seed, labels=len(words))
     preprocessing = section.preprocessing(model.config.image_size)
-    for why, count in skipped.items():
-        run.log(f"left out: {count} {why}")
     train, valid = (
         SeenWords(_stored(split, pictures[split], preprocessing, run), word_shares(pictures[split], words))
         for split in ("train", "valid")

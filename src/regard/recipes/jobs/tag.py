@@ -21,7 +21,7 @@ from regard.models.elmo import Elmo, read_original
 from regard.progress import counting
 from regard.recipes import Recipe
 from regard.recipes.jobs import EvaluationOptions
-from regard.recipes.jobs.kept import own_names, own_tokenizer, run_tokenizer
+from regard.recipes.jobs.kept import own_names, own_tokenizer, run_rows, run_tokenizer
 from regard.tasks.tag import TagData, Tagging
 from regard.tasks.tag_scores import TagScores
 from regard.tasks.tagger import Tagger
@@ -79,11 +79,14 @@ def load(folder: Path, model: nn.Module, config_json: str) -> Tagger | TokenTagg
 
 
 def _sentences(split: str, section: TagData, run: Run, data: str | Path | None) -> list[TaggedSentence]:
-    skipped: Counter[str] = Counter()
-    found = list(section.sentences(split, data, skipped))
-    told = "".join(f", {count} {why}" for why, count in skipped.items())
-    run.log(f"{split}: {len(found)} sentences, {sum(len(known.words) for known in found)} words{told}")
-    return found
+    def from_row(row: Any) -> TaggedSentence:
+        return TaggedSentence(tuple(row["words"]), tuple(row["tags"]), row["place"])
+
+    def report(sentences: list[TaggedSentence], skipped: Counter[str]) -> str:
+        counted = f"{len(sentences)} sentences, {sum(len(known.words) for known in sentences)} words"
+        return counted + "".join(f", {count} {why}" for why, count in skipped.items())
+
+    return run_rows(run, split, lambda skipped: map(asdict, section.sentences(split, data, skipped)), from_row, report)
 
 
 def _refuse_elmo_sizes(recipe: Recipe) -> None:
