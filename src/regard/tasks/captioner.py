@@ -112,7 +112,7 @@ class Captioner(Verbs):
         One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a caption.
         """
         settings = self.decoding.asked(
-            num_beams=num_beams if not do_sample else 1,
+            num_beams=num_beams,
             length_penalty=length_penalty,
             max_new_tokens=max_new_tokens,
             do_sample=do_sample,

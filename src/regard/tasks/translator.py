@@ -84,7 +84,7 @@ class Translator(Verbs):
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         settings = self.decoding.asked(
-            num_beams=num_beams if not do_sample else 1,
+            num_beams=num_beams,
             length_penalty=length_penalty,
             max_new_tokens=max_new_tokens,
             do_sample=do_sample,
