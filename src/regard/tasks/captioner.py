@@ -19,6 +19,7 @@ from regard.decoding.generate import evaluating, search
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import RegardError, UsageError
+from regard.layers.packed import packed
 from regard.tasks.alignment import merge_subwords
 from regard.tasks.caption import caption_rows, encoding
 from regard.tasks.verbs import DECODING, PREPROCESSING, TOKENIZER, Verbs, as_json
@@ -127,18 +128,19 @@ class Captioner(Verbs):
             )
         several: list[Any] = list(pictures) if isinstance(pictures, list | tuple) else [pictures]
         results: list[Captioned] = []
-        for first in range(0, len(several), self.at_once):
-            part = several[first : first + self.at_once]
-            pixels = [self.preprocessing.read(picture, unreadable) for picture in part]
-            readable = [row for row, known in enumerate(pixels) if known is not None]
-            numbers = [first_number + first + row for row in readable]
-            regions = self.see([known for known in pixels if known is not None])
-            found = dict(zip(readable, self.say(regions, settings, numbers), strict=True))
-            for row, picture in enumerate(part):
-                name = str(picture) if isinstance(picture, str | Path) else f"picture {first_number + first + row + 1}"
-                results.append(self._result(name, picture, found.get(row, [])[:num_return_sequences]))
-            if finished is not None:
-                finished(len(part))
+        with packed(self.model):
+            for first in range(0, len(several), self.at_once):
+                part = several[first : first + self.at_once]
+                pixels = [self.preprocessing.read(picture, unreadable) for picture in part]
+                readable = [row for row, known in enumerate(pixels) if known is not None]
+                numbers = [first_number + first + row for row in readable]
+                regions = self.see([known for known in pixels if known is not None])
+                found = dict(zip(readable, self.say(regions, settings, numbers), strict=True))
+                for row, picture in enumerate(part):
+                    name = _name(picture, first_number + first + row)
+                    results.append(self._result(name, picture, found.get(row, [])[:num_return_sequences]))
+                if finished is not None:
+                    finished(len(part))
         return results
 
     def see(self, pixels: Sequence[Pixels]) -> Tensor:
@@ -237,3 +239,8 @@ class Captioner(Verbs):
     def files(self) -> dict[str, str]:
         said = {TOKENIZER: self.tokenizer.to_json(), DECODING: as_json(asdict(self.decoding))}
         return super().files() | said | {PREPROCESSING: self.preprocessing.to_json()}
+
+
+def _name(picture: Picture, number: int) -> str:
+    """Its file, or its number, counted from 1."""
+    return str(picture) if isinstance(picture, str | Path) else f"picture {number + 1}"

@@ -163,17 +163,17 @@ class MaskFiller(TextEmbedder):
                 shown = text if len(text) <= 60 else text[:57] + "..."
                 raise UsageError(f"there is no {MASK} to fill in {shown!r}")
         found: list[Filled | None] = [None] * len(texts)
-        for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
-            tokens = self._batch([rows[item] for item in items])
-            with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), packed(self.model), torch.inference_mode():
+            for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
+                tokens = self._batch([rows[item] for item in items])
                 states, _ = self.model.encoder(tokens)
                 gaps = tokens == self.tokenizer.mask
                 chances = self.model.logits(states[gaps]).float().log_softmax(-1)
-            best = chances.topk(min(top, chances.shape[-1]), dim=-1)
-            owners = gaps.nonzero()[:, 0].tolist()
-            for place, item in enumerate(items.tolist()):
-                mine = [gap for gap, owner in enumerate(owners) if owner == place]
-                found[item] = self._filled(texts[item], best.values[mine], best.indices[mine])
+                best = chances.topk(min(top, chances.shape[-1]), dim=-1)
+                owners = gaps.nonzero()[:, 0].tolist()
+                for place, item in enumerate(items.tolist()):
+                    mine = [gap for gap, owner in enumerate(owners) if owner == place]
+                    found[item] = self._filled(texts[item], best.values[mine], best.indices[mine])
         return [result for result in found if result is not None]
 
     def _filled(self, text: str, scores: Tensor, tokens: Tensor) -> Filled:
