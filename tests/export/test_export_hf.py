@@ -67,6 +67,15 @@ def test_gpt2_says_the_same_and_comes_back(kind: str, tmp_path: Path, transforme
     assert again.generate("the man", max_new_tokens=8)[0].text == verbs.generate("the man", max_new_tokens=8)[0].text
 
 
+def test_a_gpt2_with_an_output_matrix_of_its_own_comes_back(tmp_path: Path, transformers: Any) -> None:
+    verbs = tiny_runs.language_model(tmp_path / "run", tied=False)
+    assert exported(tmp_path) == ["tensors", "tokens", "logits", "greedy"]
+    again = regard.load(tmp_path / "copy", device="cpu")
+    tokens = torch.arange(12)[None]
+    assert not again.model.config.tied
+    assert torch.equal(again.model(tokens), verbs.model(tokens))
+
+
 @pytest.mark.parametrize("kind", TRANSLATORS)
 def test_translators_say_the_same(kind: str, tmp_path: Path, transformers: Any) -> None:
     verbs = tiny_runs.translator(tmp_path / "run", **TRANSLATORS[kind])

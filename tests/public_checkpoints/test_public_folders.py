@@ -427,3 +427,13 @@ def test_a_training_can_start_from_a_public_checkpoint(tmp_path: Path) -> None:
     assert torch.equal(trained.model.encoder.embedding.weight, model.encoder.embedding.weight)
     assert isinstance(trained.tokenizer, Tokenizer)
     assert trained.tokenizer.encode("the cat") == load(tmp_path / "theirs").tokenizer.encode("the cat")
+
+
+def test_a_gpt2_whose_output_matrix_is_its_own_must_bring_it(tmp_path: Path) -> None:
+    gpt2_folder(tmp_path)
+    change(tmp_path / "config.json", tie_word_embeddings=False)
+    with pytest.raises(RegardError, match=r"lacks lm_head\.weight"):
+        load(tmp_path)
+    change(tmp_path / "config.json", tie_word_embeddings="sometimes")
+    with pytest.raises(RegardError, match="sometimes"):
+        load(tmp_path)

@@ -70,7 +70,8 @@ def language_model(subject: Subject) -> Any:
     )
     decoder = spec.decoder
     decoder.scale_embeddings = False
-    decoder.embeddings.weight = decoder.projection.weight = numbers(model.embedding.weight)
+    decoder.embeddings.weight = numbers(model.embedding.weight)
+    decoder.projection.weight = decoder.embeddings.weight if config.tied else numbers(model.output_weight)
     decoder.position_encodings.encodings = numbers(model.positions.weight)
     norm(decoder.layer_norm, model.norm)
     for theirs, layer in zip(decoder.layer, model.layers, strict=True):
