@@ -78,7 +78,7 @@ def language_model(subject: Subject) -> Any:
         block(theirs, layer)
     tokens, vocabulary = subject.tokenizer, subject.vocabulary()
     spec.register_vocabulary(vocabulary)
-    spec.config.bos_token, spec.config.eos_token = vocabulary[tokens.start], vocabulary[tokens.end]
+    spec.config.bos_token, spec.config.eos_token = vocabulary[subject.start], vocabulary[tokens.end]
     spec.config.unk_token = vocabulary[tokens.end if tokens.unknown == NO_TOKEN else tokens.unknown]
     spec.config.layer_norm_epsilon = config.epsilon
     return spec

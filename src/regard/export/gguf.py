@@ -110,7 +110,7 @@ def add_vocabulary(subject: Subject, writer: Any) -> None:
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges or [NO_MERGE])
-    writer.add_bos_token_id(known.start)
+    writer.add_bos_token_id(subject.start)
     writer.add_eos_token_id(known.end)
     if known.pad != NO_TOKEN:
         writer.add_pad_token_id(known.pad)

@@ -86,6 +86,8 @@ class Captioner(Verbs):
         config_json: str = "{}",
     ):
         super().__init__(model, config_json)
+        for role in ("pad", "start", "end"):
+            tokenizer.required(role)
         self.tokenizer, self.decoding, self.preprocessing = tokenizer, decoding, preprocessing
         # An unknown word is no word to say of a picture.
         never = (tokenizer.pad, tokenizer.start, tokenizer.unknown)

@@ -107,6 +107,7 @@ class LanguageModel(Verbs):
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
         super().__init__(model, config_json)
+        tokenizer.required("end")
         self.tokenizer, self.decoding = tokenizer, decoding
         never = {tokenizer.pad, tokenizer.start} - {tokenizer.end, NO_TOKEN}
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=tuple(never))

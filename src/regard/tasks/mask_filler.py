@@ -71,6 +71,8 @@ class TextEmbedder(Verbs):
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, config_json: str = "{}", max_length: int | None = None):
         super().__init__(model, config_json)
+        for role in ("start", "end"):  # [CLS] and [SEP], which stand around every text
+            tokenizer.required(role)
         self.tokenizer = tokenizer
         self.limit = max_length  # tokens of a row, if fewer than the model has positions
 
@@ -157,6 +159,7 @@ class MaskFiller(TextEmbedder):
         texts = [texts] if isinstance(texts, str) else list(texts)
         if top < 1:
             raise UsageError(f"top is {top} but must be at least 1")
+        self.tokenizer.required("mask")
         rows = self.rows(texts)
         for text, row in zip(texts, rows, strict=True):
             if not (row == self.tokenizer.mask).any():

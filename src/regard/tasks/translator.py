@@ -52,6 +52,8 @@ class Translator(Verbs):
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
         super().__init__(model, config_json)
+        for role in ("pad", "start", "end"):
+            tokenizer.required(role)
         self.tokenizer, self.decoding = tokenizer, decoding
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=(tokenizer.pad, tokenizer.start))
 
