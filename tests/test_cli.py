@@ -261,6 +261,26 @@ def test_evaluate_says_what_eight_bits_change(cli: Cli, trained: Path) -> None:
     assert "bleu" in json.loads(cli("evaluate", trained, "--beam", 1, "--int8", "--json").out)["int8"]
 
 
+def test_every_run_keeps_its_name_beside_what_eight_bits_change(cli: Cli, trained: Path, copy: Path) -> None:
+    runs = [str(trained), str(copy)]
+    lines = cli("evaluate", *runs, "--beam", 1, "--int8").out.splitlines()
+    blocks = [number for number, line in enumerate(lines) if line == "in 8 bits:"]
+    named = [max(place for place in map(lines.index, runs) if place < block) for block in blocks]
+    assert [lines[place] for place in named] == runs
+
+
+def test_the_validation_split_is_read_only_where_a_head_is_chosen_on_it(
+    cli: Cli, files: list[str], tmp_path: Path
+) -> None:
+    """Text files have no gold links, so their test split is scored without the validation split."""
+    assert cli("train", "demo-translate", *files, "--out", tmp_path / "run").code == 0
+    for name in tmp_path.joinpath("text").glob("valid*"):
+        name.unlink()
+    called = cli("evaluate", tmp_path / "run", "--split", "train", "--beam", 1)
+    assert (called.code, called.err) == (0, "")
+    assert_wrong_use(cli("evaluate", tmp_path / "run", "--split", "valid"), 2, "valid")
+
+
 def test_evaluate_prints_bleu_with_its_signature(cli: Cli, trained: Path) -> None:
     called = cli("evaluate", trained, "--beam", 1)
     assert called.code == 0
@@ -526,6 +546,9 @@ def test_a_run_without_a_checkpoint_says_how_to_go_on(cli: Cli, copy: Path, text
         (["translate", "RUN", "TEXT", "--beam", "few"], ["--beam"]),
         (["translate", "RUN", "TEXT", "--sample", "--top-p", "2"], ["top_p"]),
         (["translate", "RUN", "TEXT", "--sample", "--temperature", "0"], ["temperature"]),
+        (["translate", "RUN", "TEXT", "--sample", "--beam", "4"], ["--sample", "--beam 4", "leave one of them out"]),
+        (["generate", "RUN", "a", "--sample", "--beam", "4"], ["--sample", "--beam 4", "leave one of them out"]),
+        (["caption", "RUN", "a.png", "--sample", "--beam", "4"], ["--sample", "--beam 4", "leave one of them out"]),
         (["translate", "RUN", "TEXT", "--max-new-tokens", "0"], ["max_new_tokens"]),
         (["look", "RUN", "a car", "-o", "x.gif"], ["x.gif", ".html, .svg or .png"]),
         (["look", "RUN", "a car", "--layers", "9"], ["9"]),

@@ -22,6 +22,7 @@ TEXTS = ["the animal is tired", "a man in a hat is looking at two dogs !", "two 
 MAKERS: dict[str, Callable[[Path], Any]] = {
     "transformer": tiny_runs.translator,
     "gpt2": tiny_runs.language_model,
+    "gpt2, untied": lambda folder: tiny_runs.language_model(folder, tied=False),
     "bert": lambda folder: tiny_runs.encoder("bert", folder),
     "bert-classifier": lambda folder: tiny_runs.encoder("bert-classifier", folder),
     "vit": tiny_runs.pictures,

@@ -48,4 +48,5 @@ SUBJECTS = [
     subject("a token for padding, one head", pad=0, heads=1),
     subject("a window shorter than the text", context=4),
     subject("an odd window", context=3, layers=1),
+    subject("an output matrix of its own", tied=False, layers=1),
 ]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
-from tokenizers import models
+from tokenizers import models, pre_tokenizers
 
 from regard.data.tokenizer import SPECIALS, Tokenizer
 from regard.errors import RegardError, UsageError
@@ -270,13 +270,47 @@ def test_a_missing_file_is_told_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(failure.value)
 
 
-def test_a_tokenizer_without_special_tokens_is_refused(tmp_path: Path) -> None:
-    backend = Backend(models.WordLevel({"<unk>": 0, "<pad>": 1, "a": 2}, unk_token="<unk>"))
-    with pytest.raises(RegardError, match="no special tokens of a custom we know"):
-        Tokenizer(backend)
+def word_level(*tokens: str, unk_token: str) -> Backend:
+    backend = Backend(models.WordLevel({token: number for number, token in enumerate(tokens)}, unk_token=unk_token))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return backend
+
+
+@pytest.mark.parametrize(
+    ("specials", "unk_token", "expected"),
+    [
+        (("<unk>", "<pad>"), "<unk>", (1, -1, -1, 0, -1)),
+        (("[UNK]",), "[UNK]", (-1, -1, -1, 0, -1)),
+        (("other",), "other", (-1, -1, -1, 0, -1)),
+        (("<eos>", "other", "<unk>"), "other", (-1, -1, 0, 1, -1)),
+        (("[PAD]", "[UNK]", "[CLS]", "[SEP]"), "[UNK]", (0, 2, 3, 1, -1)),  # BERT's, but for [MASK]
+        (("<|endoftext|>", "<unk>", "[MASK]"), "<unk>", (-1, 0, 0, -1, -1)),  # GPT-2's custom goes before
+    ],
+)
+def test_a_vocabulary_of_no_custom_has_the_special_tokens_that_it_has(
+    specials: tuple[str, ...], unk_token: str, expected: tuple[int, ...], tmp_path: Path
+) -> None:
+    """In the order pad, start, end, unknown, mask."""
     path = tmp_path / "tokenizer.json"
-    backend.save(str(path))
-    with pytest.raises(RegardError, match="no special tokens of a custom we know") as failure:
+    word_level(*specials, "a", "text", unk_token=unk_token).save(str(path))
+    tokenizer = Tokenizer.load(path)
+    found = (tokenizer.pad, tokenizer.start, tokenizer.end, tokenizer.unknown, tokenizer.mask)
+    assert found == expected
+    a = len(specials)
+    assert tokenizer.encode("a text strange") == [a, a + 1, specials.index(unk_token)]
+    assert tokenizer.decode([a, a + 1]) == "a text"
+    for role, number in zip(("pad", "start", "end", "unknown", "mask"), expected, strict=True):
+        if number >= 0:
+            assert tokenizer.required(role) == number
+            continue
+        with pytest.raises(RegardError, match=f"has no {role} token, which this model needs: add one of"):
+            tokenizer.required(role)
+
+
+def test_a_vocabulary_without_its_own_unknown_token_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    word_level("<pad>", "<s>", "</s>", "a", unk_token="<unk>").save(str(path))
+    with pytest.raises(RegardError, match=r"unk_token '<unk>' is not in its vocabulary.*: add it") as failure:
         Tokenizer.load(path)
     assert "\n" not in str(failure.value)
 

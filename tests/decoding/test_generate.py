@@ -1,6 +1,7 @@
 """Whole inputs through the real Transformer: order, batches, and the cache against the full pass."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -183,7 +184,8 @@ def test_rows_are_filled_up_on_the_right() -> None:
     ("values", "message"),
     [
         (dict(num_beams=0), "num_beams is 0"),
-        (dict(num_beams=2, do_sample=True), "do_sample needs num_beams=1"),
+        (dict(num_beams=2, do_sample=True), "do_sample needs num_beams=1, but num_beams is 2: .* not implemented"),
+        (dict(do_sample=True), "do_sample needs num_beams=1, but num_beams is 5: .* not implemented"),
         (dict(temperature=0.0), "temperature is 0.0"),
         (dict(temperature=-1.0), "temperature is -1.0"),
         (dict(top_p=0.0), "top_p is 0.0"),
@@ -195,6 +197,37 @@ def test_rows_are_filled_up_on_the_right() -> None:
 def test_settings_that_make_no_sense_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=rf"decoding\.{message}"):
         Decoding(**values)
+
+
+DRAWS, SEARCHES = Decoding(num_beams=1, do_sample=True), Decoding(num_beams=4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "given", "expected"),
+    [
+        (SEARCHES, dict(do_sample=True), (1, True)),
+        (SEARCHES, dict(do_sample=True, num_beams=1), (1, True)),
+        (SEARCHES, dict(num_beams=2), (2, False)),
+        (SEARCHES, dict(do_sample=False), (4, False)),
+        (SEARCHES, dict(), (4, False)),
+        (DRAWS, dict(), (1, True)),
+        (DRAWS, dict(do_sample=True), (1, True)),
+        (DRAWS, dict(num_beams=3), (3, False)),
+        (DRAWS, dict(num_beams=1), (1, False)),
+        (DRAWS, dict(do_sample=False), (1, False)),
+    ],
+)
+def test_who_asks_for_samples_or_for_beams_gets_those(
+    settings: Decoding, given: dict[str, Any], expected: tuple[int, bool]
+) -> None:
+    asked = settings.asked(**given)
+    assert (asked.num_beams, asked.do_sample) == expected
+
+
+@pytest.mark.parametrize("settings", [DRAWS, SEARCHES])
+def test_samples_and_beams_together_are_refused(settings: Decoding) -> None:
+    with pytest.raises(UsageError, match="do_sample needs num_beams=1, but num_beams is 2: beam sampling is not"):
+        settings.asked(do_sample=True, num_beams=2)
 
 
 def test_settings_at_the_edge_of_sense_are_taken() -> None:

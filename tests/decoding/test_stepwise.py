@@ -123,6 +123,21 @@ def test_without_temperature_sampling_is_greedy() -> None:
     assert not torch.equal(warm, drawn)
 
 
+@pytest.mark.parametrize("top_k", range(1, 7))
+def test_of_tied_tokens_top_k_keeps_the_first_and_never_more_than_k(top_k: int) -> None:
+    """By the definition: the tokens sorted by probability, of equals the one with the lower number first."""
+    rows = torch.tensor([[1, 1, 1, 1, 1, 1], [2, 3, 3, 2, 3, 1], [5, 1, 4, 2, 3, 0], [1, 0, 1, 0, 1, 0]]).float()
+    kept = head(rows.log_softmax(-1), top_k, None) > -torch.inf
+    for row, found in zip(rows.tolist(), kept, strict=True):
+        best = sorted(range(6), key=lambda token: (-row[token], token))[:top_k]
+        assert found.nonzero().flatten().tolist() == sorted(best)
+
+
+def test_top_k_of_many_tied_tokens_draws_among_the_first_k() -> None:
+    drawn = sampler(range(300), seed=0, top_k=3)(torch.zeros(300, 20_000).log_softmax(-1), list(range(300)))
+    assert set(drawn.tolist()) == {0, 1, 2}
+
+
 @pytest.mark.parametrize(("top_k", "top_p", "kept"), [(3, None, 3), (None, 0.5, 2), (2, 0.9, 2), (5, 0.3, 1)])
 def test_only_the_head_is_drawn_and_in_proportion(top_k: int | None, top_p: float | None, kept: int) -> None:
     choose = sampler(range(2000), seed=0, top_k=top_k, top_p=top_p)

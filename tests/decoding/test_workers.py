@@ -174,5 +174,16 @@ def test_no_process_is_started_without_memory_for_it(undecided: Any, monkeypatch
         assert (workers.undecided, workers.count, workers.lost) == (False, 1, 0)
 
 
+@pytest.mark.parametrize("factor", [0, 3])
+def test_little_memory_means_one_process_and_the_next_input_is_decoded_too(
+    undecided: Any, monkeypatch: pytest.MonkeyPatch, factor: int
+) -> None:
+    """With room for none, the count was 0, and the next input was divided by it."""
+    monkeypatch.setattr(module, "free_memory", lambda: factor * module.BESIDE)
+    with undecided(stillborn) as workers:
+        assert [found(workers), found(workers)] == [found(None), found(None)]
+        assert (workers.undecided, workers.count, workers.lost) == (False, 1, 0)
+
+
 def test_memory_is_counted() -> None:
     assert 1 << 20 < free_memory() < 1 << 50

@@ -38,9 +38,9 @@ def test_marian_begins_with_padding_there_too(tmp_path: Path) -> None:
     assert exported(tmp_path) == ["log probabilities", "greedy"]
 
 
-@pytest.mark.parametrize("kind", ["bytes", "char"])
-def test_gpt2_says_the_same(kind: str, tmp_path: Path) -> None:
-    tiny_runs.language_model(tmp_path / "run", kind)
+@pytest.mark.parametrize(("kind", "tied"), [("bytes", True), ("char", True), ("bytes", False)])
+def test_gpt2_says_the_same(kind: str, tied: bool, tmp_path: Path) -> None:
+    tiny_runs.language_model(tmp_path / "run", kind, tied=tied)
     assert exported(tmp_path) == ["logits", "greedy"]
 
 

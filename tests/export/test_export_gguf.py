@@ -20,8 +20,9 @@ def contents(folder: Path, name: str) -> object:
     return gguf.GGUFReader(folder / "model.gguf").get_field(name).contents()
 
 
-def test_the_file_holds_the_model_as_llama_cpp_knows_it(tmp_path: Path) -> None:
-    verbs = tiny_runs.language_model(tmp_path / "run")
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_file_holds_the_model_as_llama_cpp_knows_it(tied: bool, tmp_path: Path) -> None:
+    verbs = tiny_runs.language_model(tmp_path / "run", tied=tied)
     report = export_run(tmp_path / "run", "gguf", tmp_path / "copy")
     whats = ["tensors", "settings", "tokens", "logits", "greedy"]
     assert [finding.what for finding in report.findings][:5] == whats
@@ -33,7 +34,7 @@ def test_the_file_holds_the_model_as_llama_cpp_knows_it(tmp_path: Path) -> None:
     stored = {known.name: known.data for known in gguf.GGUFReader(tmp_path / "copy" / "model.gguf").tensors}
     for name, tensor in verbs.model.state_dict().items():
         np.testing.assert_array_equal(stored[public_name(name)], tensor.numpy())
-    np.testing.assert_array_equal(stored["output.weight"], stored["token_embd.weight"])
+    np.testing.assert_array_equal(stored["output.weight"], verbs.model.output_weight.detach().numpy())
 
 
 @pytest.mark.parametrize("quantization", ["f32", "q8_0"])

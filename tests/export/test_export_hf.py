@@ -6,9 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
 
 import regard
 from export import tiny_runs
+from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, UsageError
 from regard.export import export_run, hf
 from regard.export.hf import renumbered
@@ -65,6 +68,25 @@ def test_gpt2_says_the_same_and_comes_back(kind: str, tmp_path: Path, transforme
     assert exported(tmp_path) == ["tensors", "tokens", "logits", "greedy"]
     again = regard.load(tmp_path / "copy", device="cpu")
     assert again.generate("the man", max_new_tokens=8)[0].text == verbs.generate("the man", max_new_tokens=8)[0].text
+
+
+def test_a_gpt2_with_an_output_matrix_of_its_own_comes_back(tmp_path: Path, transformers: Any) -> None:
+    verbs = tiny_runs.language_model(tmp_path / "run", tied=False)
+    assert exported(tmp_path) == ["tensors", "tokens", "logits", "greedy"]
+    again = regard.load(tmp_path / "copy", device="cpu")
+    tokens = torch.arange(12)[None]
+    assert not again.model.config.tied
+    assert torch.equal(again.model(tokens), verbs.model(tokens))
+
+
+def test_a_gpt2_of_whole_words_without_a_token_for_the_start_comes_back(tmp_path: Path, transformers: Any) -> None:
+    words = ["[UNK]", "<eos>", *dict.fromkeys(" ".join(tiny_runs.PLAIN).split())]
+    backend = Backend(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    verbs = tiny_runs.language_model_of(Tokenizer(backend), tmp_path / "run")
+    assert exported(tmp_path) == ["tensors", "tokens", "logits", "greedy"]
+    again = regard.load(tmp_path / "copy", device="cpu")
+    assert again.generate("a man", max_new_tokens=8)[0].text == verbs.generate("a man", max_new_tokens=8)[0].text
 
 
 @pytest.mark.parametrize("kind", TRANSLATORS)

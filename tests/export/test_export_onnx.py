@@ -69,9 +69,9 @@ def test_marian_goes_with_its_sentence_pieces(tmp_path: Path) -> None:
     assert (tmp_path / "copy" / "source.spm").is_file()
 
 
-@pytest.mark.parametrize("kind", ["bytes", "char", "bpe"])
-def test_gpt2_continues_the_same_through_its_cache(kind: str, tmp_path: Path) -> None:
-    tiny_runs.language_model(tmp_path / "run", kind)
+@pytest.mark.parametrize(("kind", "tied"), [("bytes", True), ("char", True), ("bpe", True), ("bytes", False)])
+def test_gpt2_continues_the_same_through_its_cache(kind: str, tied: bool, tmp_path: Path) -> None:
+    tiny_runs.language_model(tmp_path / "run", kind, tied=tied)
     assert exported(tmp_path) == ["logits", "greedy"]
 
 

@@ -56,7 +56,10 @@ def encoder(family: str, folder: Path, **changes: Any) -> Any:
 
 
 def language_model(folder: Path, kind: str = "bytes", texts: list[str] = TEXTS, **changes: Any) -> Any:
-    tokenizer = Tokenizer.train(kind, texts, 290)
+    return language_model_of(Tokenizer.train(kind, texts, 290), folder, **changes)
+
+
+def language_model_of(tokenizer: Tokenizer, folder: Path, **changes: Any) -> Any:
     sizes: dict[str, Any] = dict(size=32, hidden_size=40, heads=4, layers=2, context=40)
     config = gpt2.Config(vocabulary=len(tokenizer), pad=tokenizer.pad, **sizes | changes)
     told = families.config_json("gpt2", config, "language-model")

@@ -141,9 +141,10 @@ def test_what_adds_to_the_residual_stream_begins_smaller() -> None:
             assert not parameter.any()
 
 
+@pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("size", PRESETS)
-def test_a_config_goes_to_the_public_form_and_back(size: str) -> None:
-    config = Config(**PRESETS[size])
+def test_a_config_goes_to_the_public_form_and_back(size: str, tied: bool) -> None:
+    config = Config(**PRESETS[size], tied=tied)
     assert public_config(to_public_config(config)) == config
     with torch.device("meta"):
         assert public_names(config).keys() == GPT2(config).state_dict().keys()
@@ -153,7 +154,6 @@ def test_a_config_goes_to_the_public_form_and_back(size: str) -> None:
     ("setting", "why"),
     [
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx is True"),
-        ({"tie_word_embeddings": False}, "tie_word_embeddings is False"),
         ({"model_type": "bert"}, "model_type is 'bert'"),
         ({"activation_function": "mish"}, "activation_function 'mish'"),
     ],

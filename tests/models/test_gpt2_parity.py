@@ -18,21 +18,21 @@ END, PAD = 50, -1
 LENGTHS = (7, 2, 5, 1)
 
 
-@pytest.fixture(scope="module")
-def pair() -> tuple[Any, GPT2]:
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def pair(request: pytest.FixtureRequest) -> tuple[Any, GPT2]:
     """A tiny random model of theirs, and ours with its weights, both in double precision."""
     transformers = pytest.importorskip("transformers", reason="transformers, the reference, is not installed")
     torch.manual_seed(0)
-    config = transformers.GPT2Config(
-        vocab_size=51, n_positions=24, n_embd=32, n_layer=2, n_head=4, bos_token_id=END, eos_token_id=END
-    )
+    sizes = dict(vocab_size=51, n_positions=24, n_embd=32, n_layer=2, n_head=4, bos_token_id=END, eos_token_id=END)
+    config = transformers.GPT2Config(**sizes, tie_word_embeddings=request.param)
     theirs = transformers.GPT2LMHeadModel(config).eval().double()
     for parameter in theirs.parameters():  # biases and norms too must be told apart, and tokens preferred
         torch.nn.init.normal_(parameter, std=0.3)
     ours = GPT2(public_config(config.to_dict())).eval().double()
     shapes = {name: tensor.shape for name, tensor in ours.state_dict().items()}
-    names, tied = public_names(ours.config), {"lm_head.weight"}
-    ours.load_state_dict(to_ours(theirs.state_dict(), names, shapes, transposed=PUBLIC_TRANSPOSED, ignored=tied))
+    names, copy = public_names(ours.config), {"lm_head.weight"} if request.param else ()
+    ours.load_state_dict(to_ours(theirs.state_dict(), names, shapes, transposed=PUBLIC_TRANSPOSED, ignored=copy))
+    assert torch.equal(ours.output_weight, ours.embedding.weight) == request.param
     return theirs, ours
 
 

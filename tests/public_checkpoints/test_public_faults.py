@@ -133,7 +133,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Any], str]] = {
                 {"version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}
             )
         ),
-        "the tokenizer has no special tokens of a custom we know",
+        r"the tokenizer has no start token, which this model needs: add one of <s>, \[CLS\]",
     ),
     "modules that are no list": (
         lambda f: (change(f / "config.json", architectures=["BertModel"]), write_json(f / "modules.json", 3)),

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from tiny_checkpoints import (
     BERT_TEXTS,
+    TEXTS,
     bert_folder,
     bert_tokenizer,
     change,
@@ -19,6 +20,8 @@ from tiny_checkpoints import (
     write,
     write_json,
 )
+from tokenizers import Tokenizer as Backend
+from tokenizers import models, pre_tokenizers
 from torch import Tensor
 
 import regard
@@ -427,3 +430,50 @@ def test_a_training_can_start_from_a_public_checkpoint(tmp_path: Path) -> None:
     assert torch.equal(trained.model.encoder.embedding.weight, model.encoder.embedding.weight)
     assert isinstance(trained.tokenizer, Tokenizer)
     assert trained.tokenizer.encode("the cat") == load(tmp_path / "theirs").tokenizer.encode("the cat")
+
+
+def test_a_gpt2_whose_output_matrix_is_its_own_must_bring_it(tmp_path: Path) -> None:
+    gpt2_folder(tmp_path)
+    change(tmp_path / "config.json", tie_word_embeddings=False)
+    with pytest.raises(RegardError, match=r"lacks lm_head\.weight"):
+        load(tmp_path)
+    change(tmp_path / "config.json", tie_word_embeddings="sometimes")
+    with pytest.raises(RegardError, match="sometimes"):
+        load(tmp_path)
+
+
+def word_level(folder: Path, *specials: str, unk_token: str = "[UNK]") -> None:
+    """In the place of a folder's tokenizer one of whole words, with special tokens of no known custom."""
+    words = [*specials, *dict.fromkeys(" ".join(TEXTS).split())]
+    backend = Backend(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token=unk_token))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.save(str(folder / "tokenizer.json"))
+
+
+def test_a_gpt2_of_whole_words_needs_only_the_end_of_a_text(tmp_path: Path) -> None:
+    gpt2_folder(tmp_path)
+    word_level(tmp_path, "[UNK]", "<eos>")
+    loaded = load(tmp_path)
+    assert (loaded.tokenizer.end, loaded.tokenizer.unknown) == (1, 0)
+    (found,) = loaded.generate("the cat", max_new_tokens=3)
+    assert found.text.startswith("the cat")
+    loaded.save_pretrained(tmp_path / "saved")
+    assert load(tmp_path / "saved").generate("the cat", max_new_tokens=3)[0].text == found.text
+    assert load(tmp_path / "saved").score("the dog sat")[0].tokens == 4
+    word_level(tmp_path, "[UNK]")
+    with pytest.raises(RegardError, match=r"has no end token, which this model needs: add one of </s>, \[SEP\], <eos>"):
+        load(tmp_path)
+
+
+def test_a_bert_of_whole_words_embeds_without_padding_and_fills_no_gap_without_a_mask(tmp_path: Path) -> None:
+    bert_folder(tmp_path)
+    word_level(tmp_path, "[UNK]", "[CLS]", "[SEP]")
+    loaded = load(tmp_path)
+    texts = ["the cat", "a dog chased the cat", "strange"]
+    together, alone = loaded.embed(texts), [loaded.embed(text)[0] for text in texts]
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    with pytest.raises(RegardError, match=r"no mask token, which this model needs: add one of \[MASK\], <mask>"):
+        loaded.fill("the [MASK]")
+    word_level(tmp_path, "[UNK]", "[PAD]", "[SEP]")
+    with pytest.raises(RegardError, match="has no start token"):
+        load(tmp_path)

@@ -109,8 +109,10 @@ def test_a_plain_vocabulary_is_read_as_theirs(transformers: Any, tmp_path: Path)
         assert ours.encode(text) == theirs(text, add_special_tokens=False)["input_ids"]
 
 
-@pytest.fixture(scope="module")
-def gpt2(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def gpt2(
+    request: pytest.FixtureRequest, transformers: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, Any]:
     folder = tmp_path_factory.mktemp("gpt2")
     tokenizer = gpt2_tokenizer()
     config = transformers.GPT2Config(
@@ -121,6 +123,7 @@ def gpt2(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[A
         n_head=4,
         bos_token_id=tokenizer.end,
         eos_token_id=tokenizer.end,
+        tie_word_embeddings=request.param,
     )
     theirs = drawn(transformers.GPT2LMHeadModel(config))
     theirs.save_pretrained(folder)
@@ -136,6 +139,15 @@ def test_gpt2_gives_the_same_logits(gpt2: tuple[Any, Any]) -> None:
         nll = theirs(torch.tensor([[loaded.tokenizer.end, *tokens[0].tolist()]]))
     expected = nll.logits[0, :-1].log_softmax(-1).gather(1, tokens[0][:, None]).sum().item()
     assert loaded.score(TEXTS[0])[0].log_probability == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_gpt2_that_is_saved_opens_with_the_same_logits(gpt2: tuple[Any, Any], tmp_path: Path) -> None:
+    _, loaded = gpt2
+    loaded.save_pretrained(tmp_path)
+    again = regard.load(tmp_path, device="cpu")
+    tokens = torch.arange(20)[None]
+    assert again.model.config == loaded.model.config
+    assert torch.equal(again.model(tokens), loaded.model(tokens))
 
 
 @pytest.mark.parametrize("beams", [1, 3])

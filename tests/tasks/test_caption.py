@@ -161,6 +161,8 @@ def test_captions_come_with_scores_hypotheses_and_regions(folder: Path, run: Pat
     assert "<iframe" in results[0]._repr_html_()
     with pytest.raises(UsageError, match="need as many beams"):
         captioner.caption(paths, num_beams=1, num_return_sequences=2)
+    with pytest.raises(UsageError, match="do_sample needs num_beams=1, but num_beams is 3"):
+        captioner.caption(paths, num_beams=3, do_sample=True)
 
 
 def test_looking_replays_any_caption(folder: Path, run: Path, tmp_path: Path) -> None:

@@ -102,6 +102,17 @@ def test_the_prompt_may_hold_the_stop_string(exact: LanguageModel) -> None:
     assert exact.generate("the cat", stop=["the"], max_new_tokens=1)[0].text.startswith("the cat")
 
 
+def test_a_single_string_is_one_stop_string(exact: LanguageModel) -> None:
+    """Not a list of its characters, each of which would end the text."""
+    whole = exact.generate("the cat")[0].text
+    said = whole[len("the cat") :]
+    assert exact.generate("the cat", stop=said[2:4])[0].text == "the cat" + cut(said, [said[2:4]])
+    never = "\x07" + said[1]
+    assert exact.generate("the cat", stop=never)[0].text == whole
+    assert exact.generate("the cat", stop=list(never))[0].text != whole
+    assert exact.generate("the cat", stop="")[0].text == whole
+
+
 @pytest.mark.parametrize("kind", ["char", "bytes", "bpe"])
 @pytest.mark.parametrize("way", [dict(), dict(num_beams=2), dict(do_sample=True, seed=2), dict(stop=["a", "e t"])])
 def test_the_parts_of_a_streamed_text_make_the_text(kind: str, way: dict[str, object]) -> None:
@@ -126,7 +137,7 @@ def test_wrong_wishes_are_refused(exact: LanguageModel) -> None:
         exact.generate("a", num_return_sequences=2)
     with pytest.raises(UsageError, match="at least 1"):
         exact.generate("a", num_return_sequences=0)
-    with pytest.raises(UsageError, match="do_sample needs num_beams=1"):
+    with pytest.raises(UsageError, match="do_sample needs num_beams=1, but num_beams is 3"):
         exact.generate("a", num_beams=3, do_sample=True)
     with pytest.raises(UsageError, match="max_new_tokens is 0"):
         exact.generate("a", max_new_tokens=0)

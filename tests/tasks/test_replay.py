@@ -224,7 +224,9 @@ def test_what_is_given_goes_before_the_translators_own_settings(translator: Tran
     (short,) = translator.translate(SOURCES[1], max_new_tokens=1, num_beams=1)
     assert len(short.tokens) <= 1
     assert short.score == pytest.approx(translator.translate(SOURCES[1], num_beams=1, max_new_tokens=1)[0].score)
-    sampled = translator.translate(SOURCES * 4, do_sample=True, temperature=5.0)  # sampling needs one beam
+    sampled = translator.translate(SOURCES * 4, do_sample=True, temperature=5.0)  # with one beam
+    with pytest.raises(UsageError, match="do_sample needs num_beams=1, but num_beams is 5"):
+        translator.translate(SOURCES, do_sample=True, num_beams=5)
     assert [result.tokens for result in sampled] != [result.tokens for result in translator.translate(SOURCES * 4)]
     assert translator.decoding == Decoding(num_beams=3, max_new_tokens=6)
 

@@ -7,7 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.drawing import Drawn, check_count, check_name
-from regard.cli.options import AsJson, Beam, Int8, LengthPenalty, RunFolder, Seed, Temperature, TopK, TopP
+from regard.cli.options import (
+    AsJson,
+    Beam,
+    Int8,
+    LengthPenalty,
+    RunFolder,
+    Seed,
+    Temperature,
+    TopK,
+    TopP,
+    check_sampling,
+)
 from regard.cli.reading import UnreadablePictures
 from regard.errors import UsageError
 
@@ -38,6 +49,7 @@ def caption(
     """
     from regard.loading import load_for
 
+    check_sampling(sample, beam)
     check_name(output)
     captioner = load_for("caption", run, int8=int8)
     if nbest > 1 and not sample:

@@ -83,10 +83,11 @@ def show(
         several = [{"run": run, **record} for run, record in zip(runs, records, strict=True)]
         print(json.dumps(several if len(runs) > 1 else records[0], indent=1))
         return
-    for run, known in zip(runs, found, strict=True):
-        print(f"{run}\n{known.told()}\n" if len(runs) > 1 else known.told())
-    for whole, known in zip(found, in_8_bits, strict=False):
-        print("\n".join(["in 8 bits:", *changes(whole.as_dict(), known.as_dict())]))
+    blocks = [[known.told()] for known in found]
+    for block, whole, known in zip(blocks, found, in_8_bits, strict=False):
+        block += ["in 8 bits:", *changes(whole.as_dict(), known.as_dict())]
+    for run, block in zip(runs, blocks, strict=True):
+        print("\n".join([run, *block, ""] if len(runs) > 1 else block))
 
 
 def turned(run: str, file: str) -> Any:

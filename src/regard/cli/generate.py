@@ -19,6 +19,7 @@ from regard.cli.options import (
     TextColumn,
     TopK,
     TopP,
+    check_sampling,
 )
 from regard.cli.reading import in_pieces, lines
 from regard.errors import UsageError
@@ -53,6 +54,7 @@ def generate(
     from regard.bulk.verb import Wishes, in_bulk
     from regard.loading import load_for
 
+    check_sampling(sample, beam)
     if file is not None and prompt:
         raise UsageError(f"both the prompt {prompt!r} and --file {file} are given; leave one of them out")
     options: dict[str, Any] = {

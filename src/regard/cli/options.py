@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from regard.errors import UsageError
+
 RunFolder = Annotated[str, typer.Argument(metavar="RUN", help="A run folder, a checkpoint folder, or hf:OWNER/NAME.")]
 DataFolder = Annotated[
     str | None, typer.Option("--data", help="Folder of named data sets (default: REGARD_DATA, else the user's cache).")
@@ -35,6 +37,14 @@ OutFolder = Annotated[
 Engine = Annotated[str, typer.Option("--engine", metavar="plain|ray", help="Of --out: this process, or actors of Ray.")]
 Actors = Annotated[int | None, typer.Option("--actors", help="Of --engine ray: how many load the model.")]
 PartRows = Annotated[int | None, typer.Option("--part-rows", help="Of --out: rows of a part (default: 2048).")]
+
+
+def check_sampling(sample: bool, beam: int | None) -> None:
+    """Refuse samples of a beam search, in the words of the command line and before a model is loaded."""
+    if sample and beam is not None and beam > 1:
+        raise UsageError(
+            f"--sample does not go with --beam {beam}: beam sampling is not implemented; leave one of them out"
+        )
 
 
 def complain(message: str, code: int = 0) -> int:

@@ -21,6 +21,7 @@ from regard.cli.options import (
     TextColumn,
     TopK,
     TopP,
+    check_sampling,
     complain,
 )
 from regard.cli.reading import LINES_AT_ONCE, in_pieces, lines
@@ -63,6 +64,7 @@ def translate(
     from regard.loading import load_for
     from regard.loading import workers as side_by_side
 
+    check_sampling(sample, beam)
     search: dict[str, Any] = {
         "do_sample": sample or None,
         "temperature": temperature,

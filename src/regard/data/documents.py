@@ -122,7 +122,7 @@ class WordEncoder:
         if len(self._known) + len(new) > _KNOWN_WORDS:
             self._known, new = {}, list(set(words))
         for word, tokens in zip(new, self.tokenizer.encode_all(new), strict=True):
-            self._known[word] = tokens or [self.tokenizer.unknown]
+            self._known[word] = tokens or [self.tokenizer.required("unknown")]
         return [self._known[word] for word in words]
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Encoded:

@@ -44,6 +44,7 @@ class Frame:
         if max_length < 4:
             raise UsageError(f"a row of {max_length} tokens has no room for words beside [CLS] and [SEP]; ask for more")
         self.tokenizer, self.max_length = tokenizer, max_length
+        self.start, self.end = tokenizer.required("start"), tokenizer.required("end")
 
     def encode(self, text: str, second: str | None = None) -> tuple[Encoded, bool]:
         """The row, and whether something was cut. A row without a word is empty."""
@@ -56,7 +57,7 @@ class Frame:
         room = self.max_length - 1 - len(parts)
         most, others = shared_room(len(first), len(second or ()), room)
         kept = first[:most], None if second is None else second[:others]
-        row = framed(*kept, self.tokenizer.start, self.tokenizer.end)
+        row = framed(*kept, self.start, self.end)
         lengths = [most + 2] if second is None else [most + 2, others + 1]
         return Encoded(row, np.array(lengths)), bool(most + others < sum(map(len, parts)))
 

@@ -14,19 +14,27 @@ from pathlib import Path
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Backend
 
-from regard.errors import RegardError, UsageError, told
+from regard.errors import RegardError, UsageError, shortened, told
 
 PAD, START, END, UNKNOWN = "<pad>", "<s>", "</s>", "<unk>"
 SPECIALS = (PAD, START, END, UNKNOWN)
 MARK = "▁"  # in front of the first piece of a word
 NO_TOKEN = -1  # the number of a special token that a vocabulary does not have
 
-# What the special tokens are called. A vocabulary follows the first of these customs whose tokens it all has.
+# What the special tokens are called. A vocabulary follows the first of these customs whose tokens it all has. In one
+# that follows none, each token is looked for by itself, under all the names it may have.
 CUSTOMS: tuple[dict[str, str], ...] = (
     {"pad": PAD, "start": START, "end": END, "unknown": UNKNOWN},
     {"pad": "[PAD]", "start": "[CLS]", "end": "[SEP]", "unknown": "[UNK]", "mask": "[MASK]"},
     {"start": "<|endoftext|>", "end": "<|endoftext|>"},
 )
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "pad": (PAD, "[PAD]", "<|pad|>"),
+    "start": (START, "[CLS]", "<bos>", "[BOS]", "<|endoftext|>"),
+    "end": (END, "[SEP]", "<eos>", "[EOS]", "<|endoftext|>"),
+    "unknown": (UNKNOWN, "[UNK]"),
+    "mask": ("[MASK]", "<mask>"),
+}
 
 
 class Tokenizer:
@@ -39,18 +47,36 @@ class Tokenizer:
         self.backend = backend
         backend.encode_special_tokens = True  # a text that spells <s> is text
         known = next((names for names in CUSTOMS if self._has_all(names)), None)
-        if known is None:
-            customs = " or ".join(" ".join(dict.fromkeys(names.values())) for names in CUSTOMS)
-            raise RegardError(f"the tokenizer has no special tokens of a custom we know: {customs}")
+        known = self._found() if known is None else known
         roles = ("pad", "start", "end", "unknown", "mask")
         self.pad, self.start, self.end, self.unknown, self.mask = (self._number(known.get(role)) for role in roles)
+
+    def required(self, role: str) -> int:
+        """The number of a special token that a model cannot do without; if there is none, an error names it."""
+        number: int = getattr(self, role)
+        if number == NO_TOKEN:
+            raise RegardError(
+                f"the tokenizer has no {role} token, which this model needs: add one of "
+                f"{', '.join(SPELLINGS[role])} to its vocabulary"
+            )
+        return number
+
+    def _found(self) -> dict[str, str]:
+        """The special tokens of a vocabulary that follows no custom, as far as it has them."""
+        own = unknown_token(self.backend)
+        spellings = SPELLINGS | {"unknown": (*([own] if own else []), *SPELLINGS["unknown"])}
+        found = {role: next(filter(self._has, names), None) for role, names in spellings.items()}
+        return {role: name for role, name in found.items() if name is not None}
+
+    def _has(self, token: str) -> bool:
+        return self.backend.token_to_id(token) is not None
 
     def _number(self, token: str | None) -> int:
         number = None if token is None else self.backend.token_to_id(token)
         return NO_TOKEN if number is None else number
 
     def _has_all(self, names: dict[str, str]) -> bool:
-        return all(self.backend.token_to_id(token) is not None for token in names.values())
+        return all(map(self._has, names.values()))
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocabulary: int, lowercase: bool = False) -> "Tokenizer":
@@ -136,6 +162,12 @@ class Tokenizer:
         return piece.startswith(MARK)
 
 
+def unknown_token(backend: Backend) -> str | None:
+    """What the model of a tokenizer writes for a word it does not have; None: it has no token for that."""
+    token = getattr(backend.model, "unk_token", None)
+    return token if isinstance(token, str) else None
+
+
 TRIAL = "a text, 1 \u3400\n"  # with a character that few vocabularies have
 
 
@@ -144,6 +176,12 @@ def checked(backend: Backend, place: str) -> Tokenizer:
     vocabulary = backend.get_vocab()
     if vocabulary and max(vocabulary.values()) != len(vocabulary) - 1:
         raise RegardError(f"{place}: the tokenizer does not number its {len(vocabulary)} tokens from 0 on, each once")
+    unknown = unknown_token(backend)
+    if unknown is not None and backend.token_to_id(unknown) is None:
+        raise RegardError(
+            f"{place}: the tokenizer's unk_token {shortened(unknown)} is not in its vocabulary, so that no text with "
+            "an unknown word can be read: add it, or set unk_token to a token of the vocabulary"
+        )
     tokenizer = Tokenizer(backend)
     tokenizer.decode(tokenizer.encode(TRIAL))
     return tokenizer

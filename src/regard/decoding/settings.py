@@ -26,7 +26,10 @@ class Decoding:
         if self.num_beams < 1:
             raise UsageError(f"decoding.num_beams is {self.num_beams} but must be at least 1")
         if self.do_sample and self.num_beams > 1:
-            raise UsageError("decoding.do_sample needs num_beams=1: a beam search takes the best, it does not draw")
+            raise UsageError(
+                f"decoding.do_sample needs num_beams=1, but num_beams is {self.num_beams}: beam sampling is not "
+                "implemented; choose sampling or beams"
+            )
         if self.temperature <= 0:
             raise UsageError(f"decoding.temperature is {self.temperature} but must be positive")
         if self.top_p is not None and not 0 < self.top_p <= 1:
@@ -41,8 +44,17 @@ class Decoding:
             raise UsageError(f"decoding.max_new_tokens is {self.max_new_tokens} but must be at least 1")
 
     def asked(self, **given: Any) -> "Decoding":
-        """These settings but for what is given; None is as it was."""
-        return replace(self, **{name: value for name, value in given.items() if value is not None})
+        """These settings but for what is given; None is as it was.
+
+        Whoever asks for sampling alone gets one beam, and whoever asks for beams alone, or for the one of greedy
+        decoding, gets no sampling.
+        """
+        given = {name: value for name, value in given.items() if value is not None}
+        if given.get("do_sample"):
+            given = {"num_beams": 1} | given
+        elif "num_beams" in given:
+            given = given | {"do_sample": False}
+        return replace(self, **given)
 
     def limit(self, source_tokens: int) -> int:
         """The most tokens a translation of so many source tokens may have, the end included."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.decoding.protocol import Decoder, Hypothesis, Vocabulary, log_probabilities, take_rows
@@ -93,10 +93,12 @@ def sampler(
 
 
 def head(log_p: Float[Tensor, "rows vocabulary"], top_k: int | None, top_p: float | None) -> Tensor:
-    """Leaves the `top_k` best tokens, and of these the fewest that hold `top_p` of the probability."""
+    """Leaves the `top_k` best tokens, and of these the fewest that hold `top_p` of the probability.
+
+    No more than `top_k` tokens stay, however many are equally probable: the ones with the lowest numbers.
+    """
     if top_k is not None and top_k < log_p.shape[1]:
-        worst = log_p.topk(top_k, dim=1).values[:, -1:]
-        log_p = log_p.masked_fill(log_p < worst, -torch.inf)
+        log_p = log_p.masked_fill(~_best(log_p, top_k), -torch.inf)
     if top_p is not None and top_p < 1:
         ranked, order = log_p.sort(dim=1, descending=True)
         probability = ranked.softmax(-1)
@@ -104,3 +106,13 @@ def head(log_p: Float[Tensor, "rows vocabulary"], top_k: int | None, top_p: floa
         dropped = torch.zeros_like(log_p, dtype=torch.bool).scatter(1, order, before >= top_p)
         log_p = log_p.masked_fill(dropped, -torch.inf)
     return log_p
+
+
+def _best(log_p: Float[Tensor, "rows vocabulary"], count: int) -> Bool[Tensor, "rows vocabulary"]:
+    """Which tokens are the `count` best, but not all, of their row; of equals, the ones with the lowest numbers."""
+    ranked = log_p.topk(count + 1, dim=1).values
+    least, next_one = ranked[:, -2:-1], ranked[:, -1:]
+    if not bool((least == next_one).any()):
+        return log_p >= least
+    better, tied = log_p > least, log_p == least  # ties at the edge are rare, and take longer
+    return better | (tied & (tied.cumsum(1) <= count - better.sum(1, keepdim=True)))

@@ -85,7 +85,7 @@ class Workers:
             if ahead < WORTH or len(waiting) < EACH * (self.count + 2):
                 continue
             self.undecided = False
-            self.count = min(self.count, room_for(model))
+            self.count = max(1, min(self.count, room_for(model)))
             if self.count > 1:
                 before = yield from _paced(_first(EACH, waiting), model, _alone)
                 self._start()

@@ -203,7 +203,9 @@ def check_made(loaded: Any, asked: Decoded, limits: Limits, count: int, beams: i
 
 
 def samples(loaded: Any, asked: Decoded) -> bool:
-    return loaded.decoding.do_sample if asked.do_sample is None else asked.do_sample
+    """Whether the request draws; one that asks for samples and beams together is refused."""
+    settings = loaded.decoding.asked(do_sample=asked.do_sample, num_beams=asked.num_beams)
+    return bool(settings.do_sample)
 
 
 def together(loaded: Any, asked: Asked, *inputs: str) -> Any:

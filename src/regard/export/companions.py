@@ -85,8 +85,8 @@ def tokenizer_json(subject: Subject) -> str:
     """With the template that adds the special tokens."""
     tokens = subject.tokenizer
     backend = Backend.from_str(tokens.to_json())
-    start, end = tokens.pieces([tokens.start, tokens.end])
-    numbers = [(start, tokens.start), (end, tokens.end)]
+    start, end = tokens.pieces([subject.start, tokens.end])
+    numbers = [(start, subject.start), (end, tokens.end)]
     if is_bert(subject):
         one = f"{start} $A {end}"
         backend.post_processor = TemplateProcessing(single=one, pair=f"{one} $B:1 {end}:1", special_tokens=numbers)

@@ -70,14 +70,15 @@ def language_model(subject: Subject) -> Any:
     )
     decoder = spec.decoder
     decoder.scale_embeddings = False
-    decoder.embeddings.weight = decoder.projection.weight = numbers(model.embedding.weight)
+    decoder.embeddings.weight = numbers(model.embedding.weight)
+    decoder.projection.weight = decoder.embeddings.weight if config.tied else numbers(model.output_weight)
     decoder.position_encodings.encodings = numbers(model.positions.weight)
     norm(decoder.layer_norm, model.norm)
     for theirs, layer in zip(decoder.layer, model.layers, strict=True):
         block(theirs, layer)
     tokens, vocabulary = subject.tokenizer, subject.vocabulary()
     spec.register_vocabulary(vocabulary)
-    spec.config.bos_token, spec.config.eos_token = vocabulary[tokens.start], vocabulary[tokens.end]
+    spec.config.bos_token, spec.config.eos_token = vocabulary[subject.start], vocabulary[tokens.end]
     spec.config.unk_token = vocabulary[tokens.end if tokens.unknown == NO_TOKEN else tokens.unknown]
     spec.config.layer_norm_epsilon = config.epsilon
     return spec

@@ -2,8 +2,8 @@
 
 Tensors and settings have the names that the `gguf` package lists for the architecture. The vocabulary is a byte-level
 BPE. One of single characters is the same without merges, as long as each is one byte; what it does not know llama.cpp
-leaves out, where ours says <unk>. The output matrix, which is the embedding, is written once more: older versions
-of llama.cpp ask for it.
+leaves out, where ours says <unk>. An output matrix that is the embedding is written once more: older versions of
+llama.cpp ask for it.
 """
 
 import json
@@ -26,6 +26,7 @@ MODULES = {
     "embedding": "token_embd",
     "positions": "position_embd",
     "norm": "output_norm",
+    "lm_head": "output",
     "self_attention.query_key_value": "attn_qkv",
     "self_attention.output": "attn_output",
     "around_self_attention.norm": "attn_norm",
@@ -76,7 +77,8 @@ def tensors(subject: Subject) -> Iterator[tuple[str, NDArray[np.float32]]]:
     """All tensors under their names there."""
     for name, tensor in subject.model.state_dict().items():
         yield public_name(name), tensor.float().numpy()
-    yield OUTPUT, subject.model.embedding.weight.detach().float().numpy()
+    if subject.config.tied:
+        yield OUTPUT, subject.model.output_weight.detach().float().numpy()
 
 
 def public_name(name: str) -> str:
@@ -108,7 +110,7 @@ def add_vocabulary(subject: Subject, writer: Any) -> None:
     writer.add_token_list(tokens)
     writer.add_token_types(kinds)
     writer.add_token_merges(merges or [NO_MERGE])
-    writer.add_bos_token_id(known.start)
+    writer.add_bos_token_id(subject.start)
     writer.add_eos_token_id(known.end)
     if known.pad != NO_TOKEN:
         writer.add_pad_token_id(known.pad)

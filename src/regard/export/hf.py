@@ -54,7 +54,7 @@ def settings(subject: Subject) -> dict[str, Any]:
     else:
         values.pop("id2label", None)
     if subject.family == "gpt2":
-        values |= {"bos_token_id": subject.tokenizer.start, "eos_token_id": subject.tokenizer.end}
+        values |= {"bos_token_id": subject.start, "eos_token_id": subject.tokenizer.end}
     return values | {"dtype": "float32"}
 
 

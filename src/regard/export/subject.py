@@ -63,6 +63,12 @@ class Subject:
         return list(known or (f"LABEL_{number}" for number in range(self.config.labels)))
 
     @property
+    def start(self) -> int:
+        """The token that begins a text; where the vocabulary has none, the end of the text before it."""
+        start = int(self.tokenizer.start)
+        return int(self.tokenizer.end) if start == NO_TOKEN else start
+
+    @property
     def pad(self) -> int:
         """The token that fills short rows; -1 if the vocabulary has none."""
         return int(self.config.pad)

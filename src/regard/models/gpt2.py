@@ -3,7 +3,8 @@
     input     x = E[token] + P[place]                     one learnt vector per token and per place
     block     x = x + Attention(LN(x))                    every token looks at itself and at those before it
               x = x + W_2 gelu(W_1 LN(x))                 gelu by its tanh approximation
-    output    p(next token) = softmax(E LN(x))            the embedding once more, without a bias
+    output    p(next token) = softmax(E LN(x))            the embedding once more, without a bias;
+                                                          with `tied: false` a matrix of its own in place of E
 
 Weights begin as N(0, .02), positions as N(0, .01), and the matrices that add to the residual stream, of which there are
 2 * layers, are smaller by the square root of that number. Dropout is on the input and on what each half of a block
@@ -47,6 +48,7 @@ class Config:
     dropout: float = 0.1
     activation: str = "gelu_tanh"
     epsilon: float = 1e-5  # of the LayerNorms
+    tied: bool = True  # the output matrix is the embedding
     pad: int = -1  # the token that fills short rows; GPT-2's own vocabulary has none
 
     def __post_init__(self) -> None:
@@ -85,6 +87,7 @@ class GPT2(nn.Module):
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(CausalBlock(sizes) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.size, eps=config.epsilon)
+        self.lm_head = None if config.tied else nn.Linear(config.size, config.vocabulary, bias=False)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -118,8 +121,8 @@ class GPT2(nn.Module):
 
     @property
     def output_weight(self) -> Float[Tensor, "vocabulary size"]:
-        """The rows that states are compared with to predict a token: the embeddings themselves."""
-        return self.embedding.weight
+        """The rows that states are compared with to predict a token: the embeddings, unless the head has its own."""
+        return self.embedding.weight if self.lm_head is None else self.lm_head.weight
 
     def logits(self, states: Float[Tensor, "*batch size"]) -> Float[Tensor, "*batch vocabulary"]:
         return F.linear(states, self.output_weight)
@@ -196,7 +199,6 @@ REQUIRED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
     "add_cross_attention": False,
-    "tie_word_embeddings": True,
 }
 
 
@@ -221,7 +223,8 @@ def public_names(config: Config) -> dict[str, tuple[str, ...]]:
         for kind in ("weight", "bias")
     }
     embeddings = {"embedding": "wte", "positions": "wpe"}
-    return names | {f"{ours}.weight": (f"transformer.{theirs}.weight",) for ours, theirs in embeddings.items()}
+    names |= {f"{ours}.weight": (f"transformer.{theirs}.weight",) for ours, theirs in embeddings.items()}
+    return names if config.tied else names | {"lm_head.weight": ("lm_head.weight",)}
 
 
 def public_config(values: Mapping[str, Any]) -> Config:
@@ -243,6 +246,7 @@ def public_config(values: Mapping[str, Any]) -> Config:
         dropout=values.get("resid_pdrop", 0.1),
         activation=ACTIVATIONS[activation],
         epsilon=values.get("layer_norm_epsilon", 1e-5),
+        tied=values.get("tie_word_embeddings", True),
     )
 
 
@@ -261,6 +265,7 @@ def to_public_config(config: Config) -> dict[str, Any]:
         "n_layer": config.layers,
         "activation_function": activations[config.activation],
         "layer_norm_epsilon": config.epsilon,
+        "tie_word_embeddings": config.tied,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": 0.0,

@@ -73,7 +73,7 @@ def transformer(config: Any, work: Work) -> Bill:
 def gpt2(config: Any, work: Work) -> Bill:
     sizes = BlockSizes(config.size, config.hidden_size, config.heads, config.dropout, True, config.activation)
     tokens = Tokens(work.rows, work.length)
-    head = Head(tokens.count, config.size, config.vocabulary)
+    head = Head(tokens.count, config.size, config.vocabulary, tied=config.tied)
     cost = dropout(tokens.count * config.size, config.dropout) + config.layers * encoder_block(tokens, sizes)
     cost += norm(tokens.count, config.size)
     cache = 2 * config.size * config.layers * work.length

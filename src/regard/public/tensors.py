@@ -71,10 +71,10 @@ def as_in_table(
     """The tensors under the table's names, whichever habit their writer had.
 
     A bare encoder is saved without the `prefix`, LayerNorms once had a gamma and a beta, and of two `tied` tensors,
-    which must be equal, either or both may be there.
+    which must be equal unless the table has a place for each, either or both may be there.
     """
     wanted = {name for several in names.values() for name in several}
-    twins = {copy: original for copy, original in tied.items() if original in wanted}
+    twins = {copy: original for copy, original in tied.items() if original in wanted and copy not in wanted}
     found: dict[str, Tensor] = {}
     for name, tensor in theirs.items():
         known = _known_name(name, prefix, wanted | twins.keys())

@@ -10,6 +10,7 @@ import torch
 
 from regard.data.captions import CaptionedImage, readable_pictures
 from regard.errors import RegardError
+from regard.layers.packed import packed
 from regard.tasks.caption import Batch, caption_loss, caption_rows
 from regard.tasks.caption_scores import CaptionScores, caption_scores
 from regard.tasks.captioner import Captioner
@@ -53,21 +54,21 @@ def evaluate_captioner(
     rows: list[int] = []
     captions: list[str] = []
     nll, count = 0.0, 0
-    while chunk := list(islice(readable, captioner.at_once)):
-        numbers = [row for row, _ in chunk]
-        regions = captioner.see([pixels for _, pixels in chunk])
-        found = captioner.say(regions, settings, numbers)
-        captions += [captioner.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
-        rows += numbers
-        owners = [place for place, row in enumerate(numbers) for _ in pictures[row].captions]
-        references = [caption for row in numbers for caption in pictures[row].captions]
-        told, said = caption_rows(list(captioner.tokenizer.encode_all(references)), captioner.tokenizer)
-        batch = Batch(regions[torch.tensor(owners)], told.to(regions.device), said.to(regions.device))
-        with torch.inference_mode():
+    with packed(captioner.model), torch.inference_mode():
+        while chunk := list(islice(readable, captioner.at_once)):
+            numbers = [row for row, _ in chunk]
+            regions = captioner.see([pixels for _, pixels in chunk])
+            found = captioner.say(regions, settings, numbers)
+            captions += [captioner.tokenizer.decode(hypotheses[0].tokens) for hypotheses in found]
+            rows += numbers
+            owners = [place for place, row in enumerate(numbers) for _ in pictures[row].captions]
+            references = [caption for row in numbers for caption in pictures[row].captions]
+            told, said = caption_rows(list(captioner.tokenizer.encode_all(references)), captioner.tokenizer)
+            batch = Batch(regions[torch.tensor(owners)], told.to(regions.device), said.to(regions.device))
             loss = caption_loss(captioner.model, batch, captioner.tokenizer.pad)
-        nll, count = nll + loss.nll.item(), count + loss.count
-        if finished is not None:
-            finished(len(chunk))
+            nll, count = nll + loss.nll.item(), count + loss.count
+            if finished is not None:
+                finished(len(chunk))
     if not rows:
         raise RegardError("the split has no usable picture; check the data section")
     return CaptionEvaluation(

@@ -19,6 +19,7 @@ from regard.decoding.generate import evaluating, search
 from regard.decoding.protocol import Hypothesis, Vocabulary
 from regard.decoding.settings import Decoding
 from regard.errors import RegardError, UsageError
+from regard.layers.packed import packed
 from regard.tasks.alignment import merge_subwords
 from regard.tasks.caption import caption_rows, encoding
 from regard.tasks.verbs import DECODING, PREPROCESSING, TOKENIZER, Verbs, as_json
@@ -85,6 +86,8 @@ class Captioner(Verbs):
         config_json: str = "{}",
     ):
         super().__init__(model, config_json)
+        for role in ("pad", "start", "end"):
+            tokenizer.required(role)
         self.tokenizer, self.decoding, self.preprocessing = tokenizer, decoding, preprocessing
         # An unknown word is no word to say of a picture.
         never = (tokenizer.pad, tokenizer.start, tokenizer.unknown)
@@ -112,7 +115,7 @@ class Captioner(Verbs):
         One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a caption.
         """
         settings = self.decoding.asked(
-            num_beams=num_beams if not do_sample else 1,
+            num_beams=num_beams,
             length_penalty=length_penalty,
             max_new_tokens=max_new_tokens,
             do_sample=do_sample,
@@ -127,18 +130,19 @@ class Captioner(Verbs):
             )
         several: list[Any] = list(pictures) if isinstance(pictures, list | tuple) else [pictures]
         results: list[Captioned] = []
-        for first in range(0, len(several), self.at_once):
-            part = several[first : first + self.at_once]
-            pixels = [self.preprocessing.read(picture, unreadable) for picture in part]
-            readable = [row for row, known in enumerate(pixels) if known is not None]
-            numbers = [first_number + first + row for row in readable]
-            regions = self.see([known for known in pixels if known is not None])
-            found = dict(zip(readable, self.say(regions, settings, numbers), strict=True))
-            for row, picture in enumerate(part):
-                name = str(picture) if isinstance(picture, str | Path) else f"picture {first_number + first + row + 1}"
-                results.append(self._result(name, picture, found.get(row, [])[:num_return_sequences]))
-            if finished is not None:
-                finished(len(part))
+        with packed(self.model):
+            for first in range(0, len(several), self.at_once):
+                part = several[first : first + self.at_once]
+                pixels = [self.preprocessing.read(picture, unreadable) for picture in part]
+                readable = [row for row, known in enumerate(pixels) if known is not None]
+                numbers = [first_number + first + row for row in readable]
+                regions = self.see([known for known in pixels if known is not None])
+                found = dict(zip(readable, self.say(regions, settings, numbers), strict=True))
+                for row, picture in enumerate(part):
+                    name = _name(picture, first_number + first + row)
+                    results.append(self._result(name, picture, found.get(row, [])[:num_return_sequences]))
+                if finished is not None:
+                    finished(len(part))
         return results
 
     def see(self, pixels: Sequence[Pixels]) -> Tensor:
@@ -237,3 +241,8 @@ class Captioner(Verbs):
     def files(self) -> dict[str, str]:
         said = {TOKENIZER: self.tokenizer.to_json(), DECODING: as_json(asdict(self.decoding))}
         return super().files() | said | {PREPROCESSING: self.preprocessing.to_json()}
+
+
+def _name(picture: Picture, number: int) -> str:
+    """Its file, or its number, counted from 1."""
+    return str(picture) if isinstance(picture, str | Path) else f"picture {number + 1}"

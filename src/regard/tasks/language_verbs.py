@@ -107,6 +107,7 @@ class LanguageModel(Verbs):
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
         super().__init__(model, config_json)
+        tokenizer.required("end")
         self.tokenizer, self.decoding = tokenizer, decoding
         never = {tokenizer.pad, tokenizer.start} - {tokenizer.end, NO_TOKEN}
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=tuple(never))
@@ -125,7 +126,7 @@ class LanguageModel(Verbs):
         seed: int | None = None,
         num_return_sequences: int = 1,
         batch_tokens: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         first_number: int = 0,
         streamed: Callable[[str], None] | None = None,
         finished: Finished = None,
@@ -133,16 +134,16 @@ class LanguageModel(Verbs):
         """Each prompt and how it goes on; what is not given comes from the checkpoint's own settings.
 
         A text ends where its line does, or, if line ends are characters like others to the tokenizer, where the model
-        says so; and before the first of the strings in `stop`. An empty prompt is the beginning of a text.
+        says so; and before the first of the strings in `stop`, which may be one string.
+        An empty prompt is the beginning of a text.
         `num_return_sequences` asks for so many samples, or best hypotheses of a beam, in `.nbest`. `first_number` is
         the place of the first prompt in a larger input: samples depend on it. `streamed` is told a single text part
         by part while it is made (by a beam search: at its end).
         """
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
-        if do_sample is None and num_beams is not None:
-            do_sample = False  # whoever asks for beams, or for the one of greedy decoding, does not want to draw
+        stop = [stop] if isinstance(stop, str) else stop
         settings = self.decoding.asked(
-            num_beams=1 if do_sample and num_beams is None else num_beams,
+            num_beams=num_beams,
             length_penalty=length_penalty,
             max_new_tokens=self.decoding.max_new_tokens or NEW_TOKENS if max_new_tokens is None else max_new_tokens,
             do_sample=do_sample,

@@ -71,6 +71,8 @@ class TextEmbedder(Verbs):
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, config_json: str = "{}", max_length: int | None = None):
         super().__init__(model, config_json)
+        for role in ("start", "end"):  # [CLS] and [SEP], which stand around every text
+            tokenizer.required(role)
         self.tokenizer = tokenizer
         self.limit = max_length  # tokens of a row, if fewer than the model has positions
 
@@ -157,23 +159,24 @@ class MaskFiller(TextEmbedder):
         texts = [texts] if isinstance(texts, str) else list(texts)
         if top < 1:
             raise UsageError(f"top is {top} but must be at least 1")
+        self.tokenizer.required("mask")
         rows = self.rows(texts)
         for text, row in zip(texts, rows, strict=True):
             if not (row == self.tokenizer.mask).any():
                 shown = text if len(text) <= 60 else text[:57] + "..."
                 raise UsageError(f"there is no {MASK} to fill in {shown!r}")
         found: list[Filled | None] = [None] * len(texts)
-        for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
-            tokens = self._batch([rows[item] for item in items])
-            with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), packed(self.model), torch.inference_mode():
+            for items in in_order_of_length([len(row) for row in rows], TOKENS_AT_ONCE) if rows else ():
+                tokens = self._batch([rows[item] for item in items])
                 states, _ = self.model.encoder(tokens)
                 gaps = tokens == self.tokenizer.mask
                 chances = self.model.logits(states[gaps]).float().log_softmax(-1)
-            best = chances.topk(min(top, chances.shape[-1]), dim=-1)
-            owners = gaps.nonzero()[:, 0].tolist()
-            for place, item in enumerate(items.tolist()):
-                mine = [gap for gap, owner in enumerate(owners) if owner == place]
-                found[item] = self._filled(texts[item], best.values[mine], best.indices[mine])
+                best = chances.topk(min(top, chances.shape[-1]), dim=-1)
+                owners = gaps.nonzero()[:, 0].tolist()
+                for place, item in enumerate(items.tolist()):
+                    mine = [gap for gap, owner in enumerate(owners) if owner == place]
+                    found[item] = self._filled(texts[item], best.values[mine], best.indices[mine])
         return [result for result in found if result is not None]
 
     def _filled(self, text: str, scores: Tensor, tokens: Tensor) -> Filled:

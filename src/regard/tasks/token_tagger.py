@@ -13,6 +13,7 @@ from regard.data.documents import WordEncoder
 from regard.data.frames import framed
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.generate import evaluating
+from regard.layers.packed import packed
 from regard.tasks.mask_filler import TOKENS_AT_ONCE, Finished, TextEmbedder
 from regard.tasks.tagger import TagsWords
 
@@ -31,14 +32,14 @@ class TokenTagger(TagsWords, TextEmbedder):
         """For each sentence [words, tags]; one that is longer than the model reads is read in parts."""
         parts = [part for number, words in enumerate(sentences) for part in self._parts(number, words)]
         rows: list[NDArray[np.float64]] = [np.zeros((0, len(self.tags)))] * len(parts)
-        for items in in_order_of_length([len(row) for _, row, _ in parts], TOKENS_AT_ONCE) if parts else ():
-            with evaluating(self.model), torch.inference_mode():
+        with evaluating(self.model), packed(self.model), torch.inference_mode():
+            for items in in_order_of_length([len(row) for _, row, _ in parts], TOKENS_AT_ONCE) if parts else ():
                 logits = self.model(self._batch([parts[item][1] for item in items]))
-            chances = logits.cpu().double().softmax(-1).numpy()
-            for place, item in enumerate(items):
-                rows[item] = chances[place, parts[item][2]]
-            if finished is not None:
-                finished(len(items))
+                chances = logits.cpu().double().softmax(-1).numpy()
+                for place, item in enumerate(items):
+                    rows[item] = chances[place, parts[item][2]]
+                if finished is not None:
+                    finished(len(items))
         found: list[list[NDArray[np.float64]]] = [[np.zeros((0, len(self.tags)))] for _ in sentences]
         for (owner, _, _), row in zip(parts, rows, strict=True):
             found[owner].append(row)

@@ -52,6 +52,8 @@ class Translator(Verbs):
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer, decoding: Decoding, config_json: str = "{}"):
         super().__init__(model, config_json)
+        for role in ("pad", "start", "end"):
+            tokenizer.required(role)
         self.tokenizer, self.decoding = tokenizer, decoding
         self.vocabulary = Vocabulary(tokenizer.start, tokenizer.end, never=(tokenizer.pad, tokenizer.start))
 
@@ -84,7 +86,7 @@ class Translator(Verbs):
         """
         texts = [texts] if isinstance(texts, str) else list(texts)
         settings = self.decoding.asked(
-            num_beams=num_beams if not do_sample else 1,
+            num_beams=num_beams,
             length_penalty=length_penalty,
             max_new_tokens=max_new_tokens,
             do_sample=do_sample,

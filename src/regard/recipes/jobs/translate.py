@@ -47,7 +47,10 @@ def evaluate(
     run: str | Path, recipe: Recipe, split: str, data: str | Path | None, options: EvaluationOptions
 ) -> Evaluation:
     section = settings.build(TranslationData, recipe.data, "data")
-    pairs, valid = list(section.pairs(split, data)), list(section.pairs("valid", data))
+    pairs = list(section.pairs(split, data))
+    # Only the alignment error needs another split: the heads that are reported are chosen there.
+    has_links = any(pair.links is not None for pair in pairs)
+    valid = list(section.pairs("valid", data)) if has_links else []
     with counting("translating", len(pairs)) as finished:
         return evaluate_translator(
             load_run(run, int8=options.int8),
