@@ -368,7 +368,4 @@ def subject_of(loaded: Any, given: Input) -> Subject:
         given = example_for(loaded, given)
     if hasattr(loaded, "preprocessing") != (given.picture is not None):
         raise UsageError("this model reads pictures: give one" if given.picture is None else "this model reads texts")
-    vocabulary = len(getattr(loaded, "tokenizer", ()))
-    if given.forced and max(given.forced) >= vocabulary:
-        raise UsageError(f"there is no token {max(given.forced)}: the vocabulary has {vocabulary}")
     return make(loaded, given)
