@@ -22,7 +22,8 @@ from regard.errors import RegardError, UsageError
 from regard.explorer import guard as guarding
 from regard.explorer.app import make_app
 from regard.explorer.dawdlers import Dawdlers
-from regard.explorer.guard import LOCAL, Guard
+from regard.explorer.guard import Guard
+from regard.explorer.hosts import LOCAL
 from regard.explorer.limits import Limits
 from regard.explorer.refusals import LONGEST, without_places
 from regard.explorer.server import Server
@@ -270,7 +271,8 @@ def test_the_texts_of_pairs_are_counted_together(loaded: dict[str, Any]) -> None
 def test_pages_from_elsewhere_are_not_answered(tagger: dict[str, Any]) -> None:
     client = TestClient(make_app(tagger, hosts=LOCAL), base_url="http://localhost:8000")
     form = {"files": {"images": file()}}  # what a page may send to anybody without asking
-    for origin in ("http://evil.example", "null", "https://localhost.evil.example", "http://[", ""):
+    elsewhere = ("http://localhost:3000", "http://localhost", "https://127.0.0.1", "http://localhost:80000")
+    for origin in ("http://evil.example", "null", "https://localhost.evil.example", "http://[", "", *elsewhere):
         for response in (
             client.post("/v1/tag", json={"texts": "a man"}, headers={"origin": origin}),
             client.post("/v1/classify", **form, headers={"origin": origin}),
@@ -282,6 +284,37 @@ def test_pages_from_elsewhere_are_not_answered(tagger: dict[str, Any]) -> None:
         response = client.post("/v1/tag", json={"texts": "a man"}, headers={"origin": origin})
         assert response.status_code == 200
         assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "origin", "status"),
+    [
+        ("models.example.org", "models.example.org", "https://models.example.org", 200),
+        ("models.example.org", "MODELS.example.org:8000", "http://models.example.org:8000", 200),
+        ("models.example.org", "models.example.org", None, 200),
+        ("models.example.org", "192.168.1.5:8000", "http://192.168.1.5:8000", 200),  # the address that was reached
+        ("models.example.org", "192.168.1.5:8000", "http://192.168.1.5", 403),  # another server of this machine
+        ("models.example.org", "192.168.1.6:8000", None, 403),
+        ("models.example.org", "evil.example", "http://evil.example", 403),  # DNS rebinding
+        ("models.example.org", "models.example.org.evil.example", None, 403),
+        ("models.example.org", "x@models.example.org.", None, 403),
+        ("models.example.org", "models.example.org", "https://evil.example", 403),
+        ("models.example.org", "models.example.org", "https://models.example.org:8443", 403),
+        ("models.example.org:443", "127.0.0.1:8000", "https://models.example.org", 200),  # a proxy that hides the name
+        ("models.example.org:8443", "127.0.0.1:8000", "https://models.example.org:8443", 200),
+        ("models.example.org:8443", "127.0.0.1:8000", "https://models.example.org", 403),
+    ],
+)
+def test_names_and_pages_are_checked_beyond_this_machine_too(
+    tagger: dict[str, Any], allowed: str, host: str, origin: str | None, status: int
+) -> None:
+    client = TestClient(make_app(tagger, hosts=LOCAL | {allowed}), base_url="http://192.168.1.5:8000")
+    headers = {"host": host} | ({} if origin is None else {"origin": origin})
+    for answer in (
+        client.get("/v1/models", headers=headers),
+        client.post("/v1/tag", content=GOOD, headers=JSON | headers),
+    ):
+        assert answer.status_code == status, answer.text
 
 
 @pytest.mark.parametrize(
