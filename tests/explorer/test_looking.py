@@ -26,6 +26,7 @@ from regard.explorer.kept import pooled
 from regard.explorer.looking import Session, Sessions
 from regard.explorer.looking_kinds import subject_of
 from regard.explorer.looking_subjects import Input, forgetting
+from regard.explorer.sizes import held_bytes
 from regard.inspect import (
     flow,
     gradient_weighted,
@@ -595,9 +596,74 @@ def test_what_a_session_keeps_is_counted(loaded: dict[str, Any]) -> None:
     session = Session("any", subject_of(language, Input(text="the cat", more=4)))
     tokens, size = session.attentions["layers.0.self_attention"].queries, language.model.config.size
     kept = 2 * 2 * tokens * size * 4  # two layers: queries and keys in four bytes each
-    assert session.bytes == kept
+    words = len(json.dumps(session.told))
+    before = session.bytes
+    assert kept + words < before < kept + 20 * words
     session.attention("layers.0.self_attention").survey(0)
-    assert session.bytes > kept + tokens**2
+    assert session.bytes > before + tokens**2
+
+
+def test_what_was_made_of_a_session_since_is_counted_and_let_go_first(loaded: dict[str, Any]) -> None:
+    session = Session("any", subject_of(loaded["language"], Input(text="the cat", more=4)))
+    before, name = session.bytes, "layers.0.self_attention"
+    session.seen(name)
+    with_seen = session.bytes
+    tokens, size = session.attentions[name].queries, loaded["language"].model.config.size
+    assert with_seen > before + 3 * tokens * size * 4  # what it was called with, and what it gave
+    session.seen("layers.1.self_attention")
+    assert session.bytes == pytest.approx(with_seen, rel=0.1)  # in its stead
+    lines = [f"the {number} cats sat" for number in range(100)]
+    session.examples(lines)
+    assert session.bytes > with_seen + sum(map(len, lines))
+    session.attention(name).survey(0)
+    session.let_go()
+    assert session.bytes == before
+    assert session.seen(name).calls
+
+
+def test_pictures_of_a_session_are_counted(loaded: dict[str, Any]) -> None:
+    small, large = (
+        Session(
+            "any", subject_of(loaded["vision"], Input(picture=read_image(Image.open(io.BytesIO(content)), 3)))
+        ).bytes
+        for content in (file(size=(12, 16)), file(size=(1200, 1600)))
+    )
+    assert large - small == pytest.approx(3 * 1200 * 1600, rel=0.01)
+
+
+def test_the_weights_of_a_model_are_not_those_of_a_session(loaded: dict[str, Any]) -> None:
+    model = loaded["filler"].model
+    session = Session("any", subject_of(loaded["filler"], Input(text=TEXT)))
+    assert held_bytes([session.subject, *model.parameters()], (model, loaded["filler"])) < 2 * session.bytes
+    assert held_bytes(list(model.parameters())) > sum(each.nbytes for each in model.parameters())
+
+
+def test_a_question_that_makes_a_session_larger_lets_others_go(
+    loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = TestClient(make_app({"language": loaded["language"]}))
+    first, second = Looking(client, text="the cat", more=4), Looking(client, text="the dog", more=4)
+    name = first.told["attentions"][0]["name"]
+    step = dict(attention=name, query=1, head=0)
+    monkeypatch.setattr(Session, "bytes", property(lambda self: 400 << 20 if self._seen else 200 << 20))
+    assert first.reply("row", attention=name, head=0, query=1).status_code == 200
+    assert first.reply("steps", **step).status_code == 200
+    assert second.reply("steps", **step).status_code == 404
+    assert first.reply("steps", **step).status_code == 200
+
+
+def test_a_session_that_is_alone_and_too_large_keeps_its_pass_only(loaded: dict[str, Any]) -> None:
+    sessions, session = (
+        Sessions(budget=1000),
+        Session("any", subject_of(loaded["language"], Input(text="the cat", more=4))),
+    )
+    before = session.bytes
+    sessions.add("language", session)
+    session.seen("layers.0.self_attention")
+    session.attention("layers.0.self_attention").survey(0)
+    sessions.settle(session)
+    assert sessions.get("any") == ("language", session)
+    assert session.bytes == before
 
 
 def test_a_pass_that_nobody_goes_on_from_remembers_nothing(loaded: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ def test_a_key_and_no_auth_contradict_each_other(hosts: list[Any], key: str, mon
 
 @pytest.mark.parametrize("name", ["", "*", "*.example.org", "https://example.org", "a b", "a/b", "me@host", "a:99999"])
 def test_an_allowed_host_is_a_name(hosts: list[Any], name: str) -> None:
-    with pytest.raises(UsageError, match="is no name of a server: write models.example.org or NAME:PORT"):
+    with pytest.raises(UsageError, match=r"is no name of a server: write models\.example\.org or NAME:PORT"):
         serving.serve(["run"], host="127.0.0.1", port=0, limits=Limits(), allowed_hosts=[name])
 
 

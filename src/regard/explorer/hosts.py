@@ -1,8 +1,8 @@
 """The names by which the server may be called, and the web pages that may send it requests.
 
 A page of a stranger that a browser shows can send requests to this machine, and can make its own name lead here (DNS
-rebinding). Such a request bears a `Host` that is not ours, or an `Origin` that is not ours; a page of another program on
-this machine has our name, but another port.
+rebinding). Such a request bears a `Host` or an `Origin` that is not ours. A page of another program on this machine has
+our name, but another port.
 """
 
 import ipaddress

@@ -126,7 +126,14 @@ def route(question: Question, shelf: Shelf, sessions: Sessions, limits: Limits, 
             return reply_of(given, await run_in_threadpool(question.answer, session, given))
         served = shelf.models[model]
         cost = await run_in_threadpool(question.count, served.loaded, given, limits)
-        work = Work(lambda items: [question.answer(session, each) for each in items], [given], cost, verb="look")
+
+        def call(items: list[Any]) -> list[Any]:
+            try:
+                return [question.answer(session, each) for each in items]
+            finally:
+                sessions.settle(session)
+
+        work = Work(call, [given], cost, verb="look")
         (told,) = await done(request, served, work, over - time.monotonic())
         return reply_of(given, told)
 
