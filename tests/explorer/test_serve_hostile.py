@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -451,6 +451,9 @@ class Transport:
     def __init__(self) -> None:
         self.unread, self.aborted = 0, False
 
+    def is_closing(self) -> bool:
+        return self.aborted
+
     def get_write_buffer_size(self) -> int:
         return self.unread
 
@@ -470,7 +473,7 @@ class Cycle:
 
 def aborted_after(connection: Connection, change: Callable[[float], None] | None = None) -> float | None:
     """The second at which somebody who watches every second gives up; None if not within two minutes."""
-    dawdlers = Dawdlers(head=10, answer=60)
+    dawdlers = Dawdlers(head=10, answer=60, most=100)
     for second in range(121):
         if change is not None:
             change(second)
@@ -510,6 +513,27 @@ def test_who_does_not_take_the_answer_is_let_go() -> None:
         slow.transport.unread = 0 if second % 50 == 0 else 1000  # takes its time, but takes it
 
     assert aborted_after(slow, change) is None
+
+
+def test_of_too_many_connections_the_longest_idle_one_is_let_go() -> None:
+    dawdlers, waiting, taking = Dawdlers(head=10, answer=60, most=4), Connection(Cycle(False)), Connection(Cycle(True))
+    taking.transport.unread = 1000
+    idle, later = Connection(), Connection(Cycle(True))
+    dawdlers.see([waiting, taking, idle], 0.0)
+    dawdlers.see([waiting, taking, later, idle], 1.0)
+    there = [waiting, taking, later, idle]
+    dawdlers.make_room(later, there)
+    assert not any(each.transport.aborted for each in there)
+    for gone in (idle, later):
+        there.append(Connection())
+        dawdlers.make_room(there[-1], there)
+        assert [each for each in there if each.transport.aborted] == [gone]
+        there.remove(gone)
+    for busy in there:
+        busy.cycle = Cycle(False)
+    there.append(Connection())
+    dawdlers.make_room(there[-1], there)
+    assert [each for each in there if each.transport.aborted] == [there[-1]]  # all others are being answered
 
 
 # Over a real network
@@ -610,6 +634,31 @@ def test_an_answer_that_nobody_takes_is_thrown_away(tagger: dict[str, Any]) -> N
             lambda: any(known.transport.get_write_buffer_size() for known in list(server.server_state.connections))
         )
         wait_for(lambda: not server.server_state.connections)
+
+
+def test_many_silent_connections_keep_nobody_out(tagger: dict[str, Any]) -> None:
+    with listening(make_app(tagger, Limits(concurrent=2))) as (server, port), ExitStack() as silent:
+        for _ in range(40):
+            silent.enter_context(calling(port))
+        assert well(port)
+        wait_for(lambda: 0 < len(server.server_state.connections) <= 16)
+        assert well(port)
+
+
+def test_pages_that_nobody_takes_are_limited_and_models_and_health_answer_on(tagger: dict[str, Any]) -> None:
+    guard = make_app(tagger, Limits(concurrent=2))
+    small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    many = b"GET /explorer.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200  # more than the system would hold
+    with listening(guard) as (_, port), calling(port, small) as one, calling(port, small) as other:
+        one.sendall(many)
+        other.sendall(many)
+        wait_for(lambda: guard.reading == 2)
+        for path, status in (("/explorer.js", 429), ("/v1/models", 429), ("/health", 200), ("/metrics", 200)):
+            with calling(port) as caller:
+                caller.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                assert reply(caller).startswith(f"HTTP/1.1 {status} ".encode()), path
+        assert well(port)
+    assert guard.reading == 0
 
 
 MALFORMED: dict[str, bytes] = {

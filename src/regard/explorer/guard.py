@@ -20,6 +20,7 @@ from regard.explorer.refusals import Refusal, later
 LONGEST_NAME = 100  # characters of a wrong name that are repeated
 HEAD = 64 << 10  # bytes; h11 bounds only what comes in pieces
 HEALTH, METRICS, API = "/health", "/metrics", "/v1/"
+WATCHED = (HEALTH, METRICS)  # small, and for those who look after the server when it is full
 SAFE = {  # unless an answer says it better
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -44,6 +45,7 @@ class Guard:
         self.app, self.limits, self.meters, self.verbs = app, limits, meters, verbs
         self.key, self.hosts = key, None if hosts is None else Hosts(hosts)
         self.running = 0  # requests that are worked on or wait
+        self.reading = 0  # requests for pages and descriptions, which no model works on
         self.draining = False
         meters.running = lambda: self.running
 
@@ -78,11 +80,12 @@ class Guard:
         except Refusal as refusal:
             await refusal.response()(scope, receive, answer)
         else:
-            self.running += counts
+            reads = not counts and path not in WATCHED
+            self.running, self.reading = self.running + counts, self.reading + reads
             try:
                 await self.app(scope, self.measured(receive), answer)
             finally:
-                self.running -= counts
+                self.running, self.reading = self.running - counts, self.reading - reads
         finally:
             verb = path.removeprefix(API)
             known = verb in self.verbs and path.startswith(API)
@@ -101,6 +104,8 @@ class Guard:
             raise later(503, "the server is about to stop")
         if counts and self.running >= self.limits.concurrent:
             raise later(429, f"{self.running} requests are in work already")
+        if not counts and path not in WATCHED and self.reading >= self.limits.concurrent:
+            raise later(429, f"{self.reading} pages are being sent already")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > self.limits.body:
             raise self.too_large()
