@@ -17,7 +17,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from explorer.conftest import paused
-from explorer.tiny_models import file
+from explorer.tiny_models import encoded, file
 from regard.errors import RegardError, UsageError
 from regard.explorer import guard as guarding
 from regard.explorer.app import make_app
@@ -32,6 +32,7 @@ from regard.explorer.worker import Work
 
 JSON = {"content-type": "application/json"}
 PLACES = ("/v1/tag", "/v1/look", "/v1/look/tile")
+PICTURE = encoded()
 GOOD = json.dumps({"texts": "a man"}).encode()
 
 
@@ -189,6 +190,16 @@ FORMS: dict[str, tuple[str, bytes]] = {
         "multipart/form-data; boundary=x; charset=utf-7",
         b'--x\r\nContent-Disposition: form-data; name="+2AA-"\r\n\r\n+2AA-\r\n--x--\r\n',
     ),
+    "another charset": (
+        "multipart/form-data; boundary=x; charset=unicode_escape",
+        b'--x\r\nContent-Disposition: form-data; name="texts"\r\n\r\n\\ud800\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ntranslator\r\n--x--\r\n',
+    ),
+    "a charset in capital letters": (
+        'multipart/form-data; boundary=x; CharSet="UTF-7"',
+        b'--x\r\nContent-Disposition: form-data; name="texts"\r\n\r\n+2AA-\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ntranslator\r\n--x--\r\n',
+    ),
     "a name that climbs": (
         "multipart/form-data; boundary=x",
         b'--x\r\nContent-Disposition: form-data; name="images"; filename="../../../tmp/x"\r\n\r\nx\r\n--x--\r\n',
@@ -203,7 +214,7 @@ FORMS: dict[str, tuple[str, bytes]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_that_are_none_are_refused(client: TestClient, name: str) -> None:
     kind, body = FORMS[name]
-    for place in ("/v1/caption", "/v1/classify"):
+    for place in ("/v1/caption", "/v1/classify", "/v1/translate"):
         response = client.post(place, content=body, headers={"content-type": kind})
         assert 400 <= response.status_code < 500, (place, response.text)
         assert response.json()["error"]["message"]
@@ -263,6 +274,25 @@ def test_the_texts_of_pairs_are_counted_together(loaded: dict[str, Any]) -> None
     response = client.post("/v1/classify", json={"texts": first, "second_texts": second})
     assert response.status_code == 413
     assert f"second_texts have {sum(counts)} tokens, but at most" in response.json()["error"]["message"]
+
+
+UNBOUNDED: list[tuple[str, dict[str, Any], str]] = [
+    ("match", dict(model="matcher", images=PICTURE, examples={"a" * 201: PICTURE, "b": PICTURE}), "examples.a"),
+    ("embed", dict(model="embedder", texts="a", pooling="x" * 201), "pooling"),
+    ("generate", dict(model="language", prompts="a", stop=["x" * 1001]), "stop.0"),
+    ("attention", dict(model="translator", text="a", layers=["*" * 201]), "layers.0"),  # a pattern, which is remembered
+    ("attention", dict(model="translator", text="a", layers=[10**30]), "layers.0"),
+    ("attention", dict(model="translator", text="a", heads=[-(10**30)]), "heads.0"),
+    ("look", dict(model="matcher", image=PICTURE, examples={"a" * 201: [PICTURE]}), "examples.a"),
+    ("look/whatif", dict(session="any", off={str(number): [0] for number in range(257)}), "off"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "field"), UNBOUNDED)
+def test_no_field_is_without_a_bound(client: TestClient, path: str, body: dict[str, Any], field: str) -> None:
+    response = client.post(f"/v1/{path}", json=body)
+    assert response.status_code in (400, 422), response.text
+    assert response.json()["error"]["message"].startswith(field), response.text
 
 
 # From where

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from PIL import Image
 from pydantic import ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
@@ -24,9 +25,13 @@ FIELDS = 64  # of a form
 
 async def read(request: Request, kind: type[A]) -> A:
     """The request as `kind`, or a refusal that says what is wrong with it."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media, options = parse_options_header(request.headers.get("content-type", ""))
+    media = media.decode("latin-1").strip().lower()
     if media not in (JSON, FORM):
         raise Refusal(415, f"the content type is {media or 'missing'}; send {JSON} or {FORM}")
+    # The form's parser would look for any decoder of Python, and some make half characters.
+    if (charset := options.get(b"charset", b"utf-8").decode("latin-1").lower()) not in ("utf-8", "utf8"):
+        raise Refusal(415, f"the charset is {charset!r}; send UTF-8")
     try:
         if media == FORM:  # in which everything is text
             return kind.model_validate(await _from_form(request), strict=False)

@@ -24,7 +24,7 @@ class Server(uvicorn.Server):
         dawdlers = Dawdlers(head_seconds, guard.limits.seconds, CONNECTIONS * guard.limits.concurrent)
 
         class Connection(H11Protocol):
-            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            def connection_made(self, transport: asyncio.Transport) -> None:
                 super().connection_made(transport)
                 dawdlers.make_room(self, self.connections)
 
