@@ -13,13 +13,11 @@ import torch
 from PIL import Image
 from starlette.testclient import TestClient
 
+from explorer import tiny_models
 from explorer.conftest import paused
 from explorer.tiny_models import captioner, encoded, file
-from regard import families
 from regard.attention import record
 from regard.data.images import read_image
-from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
 from regard.explorer.app import make_app
 from regard.explorer.guard import Guard
 from regard.explorer.kept import pooled
@@ -39,12 +37,7 @@ from regard.inspect import (
     stacked,
 )
 from regard.layers.scalar_mix import ScalarMix
-from regard.models import lstmn, luong, ntm, tagger
-from regard.tasks.algorithm import AlgorithmData
-from regard.tasks.algorithm_runner import AlgorithmRunner
-from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.tagger import Tagger
-from regard.tasks.translator import Translator
 
 TEXT = "the animal did not cross the street ."
 LINES = ["the cat sat on the mat .", "the dog sat on the log .", "a cat saw a dog ."]
@@ -73,55 +66,15 @@ class Looking:
         return np.frombuffer(self.reply("weights", attention=name).content, "<f4").reshape(shape)
 
 
-ELMO = dict(layers=2, size=4, cell_size=6, char_size=3, filters=(2, 3), highways=1, max_chars=8)
-
-
 @pytest.fixture(scope="module")
 def mixing() -> Tagger:
-    """A tagger with an ELMo inside, whose layers are not worth the same."""
-    torch.manual_seed(0)
-    tokenizer = Tokenizer.train("word", LINES, 30)
-    sizes: dict[str, Any] = dict(embedding_size=4, char_size=3, filters=(2,), max_chars=8, spelling_size=3, size=4)
-    config = tagger.Config(len(tokenizer), 2, **sizes, cell_size=5, elmo=ELMO)
-    model = tagger.WordTagger(config)
-    for module in model.modules():
-        if isinstance(module, ScalarMix):
-            torch.nn.init.normal_(module.weights)
-    return Tagger(model, tokenizer, ["N", "V"], families.config_json("tagger", config, "tag"))
+    return tiny_models.mixing()
 
 
 @pytest.fixture(scope="module")
 def older(mixing: Tagger) -> TestClient:
     """A memory, a window, a recurrent decoder, and a tagger with ELMo."""
-    torch.manual_seed(0)
-    tokenizer = Tokenizer.train("bpe", LINES, 28)
-    known = dict(vocabulary=len(tokenizer), pad=tokenizer.pad)
-    windowed = lstmn.Config(**known, size=8, embedding_size=8, span=4, layers=1)  # type: ignore[arg-type]
-    recurrent = luong.Config(**known, size=8, embedding_size=8, layers=1)  # type: ignore[arg-type]
-    memory = ntm.Config(4, 3, controller_size=6, cells=6, cell_size=4)
-    reader = lstmn.LSTMN(windowed)
-    torch.nn.init.normal_(reader.embedding.weight)
-    return TestClient(
-        make_app(
-            {
-                "window": LanguageModel(
-                    reader, tokenizer, Decoding(num_beams=1), families.config_json("lstmn", windowed, "language-model")
-                ),
-                "memory": AlgorithmRunner(
-                    ntm.NeuralTuringMachine(memory),
-                    AlgorithmData(bits=3, longest=4, test_lengths=(2, 5)),
-                    families.config_json("ntm", memory, "algorithm"),
-                ),
-                "tagger": mixing,
-                "recurrent": Translator(
-                    luong.Luong(recurrent),
-                    tokenizer,
-                    Decoding(num_beams=2, max_new_tokens=6),
-                    families.config_json("luong", recurrent, "translate"),
-                ),
-            }
-        )
-    )
+    return TestClient(make_app({**tiny_models.older(), "tagger": mixing}))
 
 
 # The maps

@@ -228,6 +228,12 @@ def test_what_is_sent_is_not_repeated_at_length(client: TestClient) -> None:
     assert len(client.get("/" + "n" * 5000).content) < 300
 
 
+def test_what_is_sent_cannot_break_the_line_it_is_repeated_in(client: TestClient) -> None:
+    for name, shown in (("a\nb", "a\\nb"), ("\u2028", "\\u2028"), ("\u202e\x1b[31m", "\\u202e\\x1b[31m")):
+        message = client.post("/v1/fill", json={"texts": "a", name: 1}).json()["error"]["message"]
+        assert message.startswith(f"{shown}: extra inputs are not permitted")
+
+
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "BREW"])
 @pytest.mark.parametrize("place", ["/v1/tag", "/v1/models", "/", "/nonsense"])
 def test_other_methods_are_refused_and_offer_nothing(client: TestClient, method: str, place: str) -> None:

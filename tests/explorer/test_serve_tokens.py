@@ -4,18 +4,13 @@ from copy import copy
 from typing import Any
 
 import pytest
-import torch
 from starlette.testclient import TestClient
 
-from explorer.tiny_models import encoded
-from regard import families
+from explorer.tiny_models import encoded, memory
 from regard.decoding.settings import Decoding
 from regard.explorer.app import make_app
 from regard.explorer.limits import Limits
-from regard.models import ntm
 from regard.tasks import algorithm_runner
-from regard.tasks.algorithm import AlgorithmData
-from regard.tasks.algorithm_runner import AlgorithmRunner
 
 EPISODES = {
     "copy": ["copy:9999", "2048", "copy:9999x9999", "9999x1", "9999x9999"],
@@ -24,17 +19,9 @@ EPISODES = {
 }
 
 
-def runner(name: str) -> AlgorithmRunner:
-    torch.manual_seed(0)
-    data = AlgorithmData(name, bits=3, shortest=2, longest=4, test_lengths=(2, 5))
-    sizes = data.algorithm()
-    config = ntm.Config(sizes.input_size, sizes.output_size, controller_size=6, cells=6, cell_size=4)
-    return AlgorithmRunner(ntm.NeuralTuringMachine(config), data, families.config_json("ntm", config, "algorithm"))
-
-
 @pytest.mark.parametrize("name", EPISODES)
 def test_an_episode_of_too_many_steps_is_refused_before_it_is_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = TestClient(make_app({"memory": runner(name)}))
+    client = TestClient(make_app({"memory": memory(name)}))
     shortest = client.post("/v1/look", json={"text": f"{name}:2"})
     assert shortest.status_code == 200, shortest.text
 
@@ -51,7 +38,7 @@ def test_an_episode_of_too_many_steps_is_refused_before_it_is_drawn(name: str, m
 
 
 def test_the_longest_episode_that_is_read_has_as_many_steps_as_the_limit() -> None:
-    client = TestClient(make_app({"memory": runner("copy")}, Limits(tokens=41)))
+    client = TestClient(make_app({"memory": memory("copy")}, Limits(tokens=41)))
     assert client.post("/v1/look", json={"text": "copy:20"}).status_code == 200
     assert client.post("/v1/look", json={"text": "copy:21"}).status_code == 413
 
