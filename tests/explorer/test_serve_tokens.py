@@ -67,6 +67,16 @@ def test_token_ids_that_the_vocabulary_does_not_have_are_refused(
     assert client.post("/v1/look/alignment", json={**path, "tokens": [size - 1, 0]}).status_code == 200
 
 
+def test_a_path_has_as_many_tokens_as_the_model_sees_at_once(client: TestClient, loaded: dict[str, Any]) -> None:
+    told, room = look(client, model="language", text="the cat"), loaded["language"].model.context
+    longest = room - len(loaded["language"].begin("the cat").tokens) + 1  # the last of them is what is chosen
+    path = {"session": told["session"], "attention": told["attentions"][-1]["name"]}
+    fits = client.post("/v1/look/alignment", json={**path, "tokens": [1] * longest})
+    assert len(fits.json()["weights"]) == len(fits.json()["keys"]) == room
+    more = client.post("/v1/look/alignment", json={**path, "tokens": [1] * (longest + 1)})
+    assert (more.status_code, f"the model sees {room} of them at once" in more.text) == (422, True)
+
+
 def test_forced_tokens_are_for_models_with_a_vocabulary(client: TestClient) -> None:
     answer = client.post("/v1/look", json={"model": "vision", "image": encoded(), "forced": [0]})
     assert (answer.status_code, "the vocabulary has 0 tokens" in answer.text) == (422, True)
