@@ -6,7 +6,7 @@ our name, but another port.
 """
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
 from regard.errors import UsageError
@@ -19,7 +19,7 @@ Authority = tuple[str, int | None]  # a name and its port; None is a usual one
 class Hosts:
     """The names that are allowed. One that has a port allows the pages at that port too: those behind a proxy."""
 
-    def __init__(self, allowed: Iterable[str]):
+    def __init__(self, allowed: Collection[str]):
         self.names = frozenset(named(each)[0] for each in allowed)
         self.pages = frozenset(authority(f"//{each}") for each in allowed if named(each)[1] is not None)
 
