@@ -1,9 +1,13 @@
 """The explorer page is made of plain files, small, and asks nobody but its own server."""
 
+import json
 import re
+import shutil
+import subprocess
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
 from starlette.testclient import TestClient
 
 import regard.explorer.page as page
@@ -49,3 +53,47 @@ def test_every_label_belongs_to_a_control() -> None:
     assert [tag for tag, attributes in tags if tag == "label" and attributes.get("for") not in names] == []
     buttons = [attributes for tag, attributes in tags if tag == "button"]
     assert buttons
+
+
+HASHES = """
+let now = 0, timer = null;
+const written = [];
+const location = { hash: "" };
+const setTimeout = (call, wait) => ((timer = { call, at: now + wait }), timer);
+const clearTimeout = () => (timer = null);
+const history = {
+  replaceState(state, title, address) {
+    written.push([now, address]);
+    if (process.argv[2] === "throws") throw new Error("SecurityError: more than 100 times per 30 seconds");
+  },
+};
+STATE;
+for (; now < 30_000; now += 10) {
+  if (timer && timer.at <= now) timer.call();
+  if (now < 25_000) {
+    state.strength = now;
+    writeHash();
+  }
+}
+console.log(JSON.stringify(written));
+"""
+
+
+@pytest.mark.parametrize("browser", ["allows", "throws"])
+def test_the_address_is_written_less_often_than_safari_allows_and_the_last_change_is_in_it(browser: str) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    program = HASHES.replace("STATE;", (FOLDER / "state.js").read_text("utf-8"))
+    ended = subprocess.run([node, "-", browser], input=program, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    written = json.loads(ended.stdout)
+    assert written[0] == [0, "#strength=0"]  # at once
+    assert 50 < len(written) < 100
+    assert written[-1][1] == "#strength=24990"
+
+
+def test_nothing_that_is_drawn_goes_wrong_unheard() -> None:
+    """A promise that nobody waits for loses its error; what draws by itself says it on the page."""
+    lines = [line.strip() for line in page.script().splitlines()]
+    assert [line for line in lines if re.match(r"(render|showStatistics|renderLong|renderMap)\(", line)] == []

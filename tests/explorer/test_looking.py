@@ -13,19 +13,18 @@ import torch
 from PIL import Image
 from starlette.testclient import TestClient
 
+from explorer import tiny_models
 from explorer.conftest import paused
 from explorer.tiny_models import captioner, encoded, file
-from regard import families
 from regard.attention import record
 from regard.data.images import read_image
-from regard.data.tokenizer import Tokenizer
-from regard.decoding.settings import Decoding
 from regard.explorer.app import make_app
 from regard.explorer.guard import Guard
 from regard.explorer.kept import pooled
 from regard.explorer.looking import Session, Sessions
 from regard.explorer.looking_kinds import subject_of
 from regard.explorer.looking_subjects import Input, forgetting
+from regard.explorer.sizes import held_bytes
 from regard.inspect import (
     flow,
     gradient_weighted,
@@ -38,12 +37,7 @@ from regard.inspect import (
     stacked,
 )
 from regard.layers.scalar_mix import ScalarMix
-from regard.models import lstmn, luong, ntm, tagger
-from regard.tasks.algorithm import AlgorithmData
-from regard.tasks.algorithm_runner import AlgorithmRunner
-from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.tagger import Tagger
-from regard.tasks.translator import Translator
 
 TEXT = "the animal did not cross the street ."
 LINES = ["the cat sat on the mat .", "the dog sat on the log .", "a cat saw a dog ."]
@@ -72,55 +66,15 @@ class Looking:
         return np.frombuffer(self.reply("weights", attention=name).content, "<f4").reshape(shape)
 
 
-ELMO = dict(layers=2, size=4, cell_size=6, char_size=3, filters=(2, 3), highways=1, max_chars=8)
-
-
 @pytest.fixture(scope="module")
 def mixing() -> Tagger:
-    """A tagger with an ELMo inside, whose layers are not worth the same."""
-    torch.manual_seed(0)
-    tokenizer = Tokenizer.train("word", LINES, 30)
-    sizes: dict[str, Any] = dict(embedding_size=4, char_size=3, filters=(2,), max_chars=8, spelling_size=3, size=4)
-    config = tagger.Config(len(tokenizer), 2, **sizes, cell_size=5, elmo=ELMO)
-    model = tagger.WordTagger(config)
-    for module in model.modules():
-        if isinstance(module, ScalarMix):
-            torch.nn.init.normal_(module.weights)
-    return Tagger(model, tokenizer, ["N", "V"], families.config_json("tagger", config, "tag"))
+    return tiny_models.mixing()
 
 
 @pytest.fixture(scope="module")
 def older(mixing: Tagger) -> TestClient:
     """A memory, a window, a recurrent decoder, and a tagger with ELMo."""
-    torch.manual_seed(0)
-    tokenizer = Tokenizer.train("bpe", LINES, 28)
-    known = dict(vocabulary=len(tokenizer), pad=tokenizer.pad)
-    windowed = lstmn.Config(**known, size=8, embedding_size=8, span=4, layers=1)  # type: ignore[arg-type]
-    recurrent = luong.Config(**known, size=8, embedding_size=8, layers=1)  # type: ignore[arg-type]
-    memory = ntm.Config(4, 3, controller_size=6, cells=6, cell_size=4)
-    reader = lstmn.LSTMN(windowed)
-    torch.nn.init.normal_(reader.embedding.weight)
-    return TestClient(
-        make_app(
-            {
-                "window": LanguageModel(
-                    reader, tokenizer, Decoding(num_beams=1), families.config_json("lstmn", windowed, "language-model")
-                ),
-                "memory": AlgorithmRunner(
-                    ntm.NeuralTuringMachine(memory),
-                    AlgorithmData(bits=3, longest=4, test_lengths=(2, 5)),
-                    families.config_json("ntm", memory, "algorithm"),
-                ),
-                "tagger": mixing,
-                "recurrent": Translator(
-                    luong.Luong(recurrent),
-                    tokenizer,
-                    Decoding(num_beams=2, max_new_tokens=6),
-                    families.config_json("luong", recurrent, "translate"),
-                ),
-            }
-        )
-    )
+    return TestClient(make_app({**tiny_models.older(), "tagger": mixing}))
 
 
 # The maps
@@ -595,9 +549,74 @@ def test_what_a_session_keeps_is_counted(loaded: dict[str, Any]) -> None:
     session = Session("any", subject_of(language, Input(text="the cat", more=4)))
     tokens, size = session.attentions["layers.0.self_attention"].queries, language.model.config.size
     kept = 2 * 2 * tokens * size * 4  # two layers: queries and keys in four bytes each
-    assert session.bytes == kept
+    words = len(json.dumps(session.told))
+    before = session.bytes
+    assert kept + words < before < kept + 20 * words
     session.attention("layers.0.self_attention").survey(0)
-    assert session.bytes > kept + tokens**2
+    assert session.bytes > before + tokens**2
+
+
+def test_what_was_made_of_a_session_since_is_counted_and_let_go_first(loaded: dict[str, Any]) -> None:
+    session = Session("any", subject_of(loaded["language"], Input(text="the cat", more=4)))
+    before, name = session.bytes, "layers.0.self_attention"
+    session.seen(name)
+    with_seen = session.bytes
+    tokens, size = session.attentions[name].queries, loaded["language"].model.config.size
+    assert with_seen > before + 3 * tokens * size * 4  # what it was called with, and what it gave
+    session.seen("layers.1.self_attention")
+    assert session.bytes == pytest.approx(with_seen, rel=0.1)  # in its stead
+    lines = [f"the {number} cats sat" for number in range(100)]
+    session.examples(lines)
+    assert session.bytes > with_seen + sum(map(len, lines))
+    session.attention(name).survey(0)
+    session.let_go()
+    assert session.bytes == before
+    assert session.seen(name).calls
+
+
+def test_pictures_of_a_session_are_counted(loaded: dict[str, Any]) -> None:
+    small, large = (
+        Session(
+            "any", subject_of(loaded["vision"], Input(picture=read_image(Image.open(io.BytesIO(content)), 3)))
+        ).bytes
+        for content in (file(size=(12, 16)), file(size=(1200, 1600)))
+    )
+    assert large - small == pytest.approx(3 * 1200 * 1600, rel=0.01)
+
+
+def test_the_weights_of_a_model_are_not_those_of_a_session(loaded: dict[str, Any]) -> None:
+    model = loaded["filler"].model
+    session = Session("any", subject_of(loaded["filler"], Input(text=TEXT)))
+    assert held_bytes([session.subject, *model.parameters()], (model, loaded["filler"])) < 2 * session.bytes
+    assert held_bytes(list(model.parameters())) > sum(each.nbytes for each in model.parameters())
+
+
+def test_a_question_that_makes_a_session_larger_lets_others_go(
+    loaded: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = TestClient(make_app({"language": loaded["language"]}))
+    first, second = Looking(client, text="the cat", more=4), Looking(client, text="the dog", more=4)
+    name = first.told["attentions"][0]["name"]
+    step = dict(attention=name, query=1, head=0)
+    monkeypatch.setattr(Session, "bytes", property(lambda self: 400 << 20 if self._seen else 200 << 20))
+    assert first.reply("row", attention=name, head=0, query=1).status_code == 200
+    assert first.reply("steps", **step).status_code == 200
+    assert second.reply("steps", **step).status_code == 404
+    assert first.reply("steps", **step).status_code == 200
+
+
+def test_a_session_that_is_alone_and_too_large_keeps_its_pass_only(loaded: dict[str, Any]) -> None:
+    sessions, session = (
+        Sessions(budget=1000),
+        Session("any", subject_of(loaded["language"], Input(text="the cat", more=4))),
+    )
+    before = session.bytes
+    sessions.add("language", session)
+    session.seen("layers.0.self_attention")
+    session.attention("layers.0.self_attention").survey(0)
+    sessions.settle(session)
+    assert sessions.get("any") == ("language", session)
+    assert session.bytes == before
 
 
 def test_a_pass_that_nobody_goes_on_from_remembers_nothing(loaded: dict[str, Any]) -> None:

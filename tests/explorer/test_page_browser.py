@@ -144,7 +144,7 @@ def test_a_sentence_is_translated_looked_into_and_taken_away(
     page.mouse.click(box["x"] + 5, box["y"] + 5)
     page.mouse.move(0, 0)
     assert "rank" in page.inner_text("#readout.locked")
-    assert "query=0" in page.url
+    soon(lambda: "query=0" in page.evaluate("location.hash"))
 
     soon(lambda: "head 2" in page.inner_text("#panel"))
     assert "matches the model" in page.inner_text("#panel")
@@ -154,7 +154,7 @@ def test_a_sentence_is_translated_looked_into_and_taken_away(
     page.click("[data-panel=whatif]")
     page.click(".switch[data-attention='decoder.layers.1.cross_attention'][data-head='0']")
     soon(lambda: "Without 1 head" in page.inner_text("#panel") and page.locator("#change").count())
-    assert "off=decoder.layers.1.cross_attention" in page.url
+    soon(lambda: "off=decoder.layers.1.cross_attention" in page.evaluate("location.hash"))
 
     for button, kind in (("[data-format=svg]", "svg"), ("[data-format=html]", "html"), ("[data-panel=png]", "png")):
         file = tmp_path / f"taken.{kind}"
@@ -188,11 +188,11 @@ def test_the_next_token_is_chosen_by_temperature_and_by_hand(visit: Visit) -> No
     before = page.locator(".next li").nth(1).inner_text()
     page.locator("#temperature").fill("0.3")
     assert page.locator(".next li").nth(1).inner_text() != before
-    assert "temperature=0.3" in page.url
+    soon(lambda: "temperature=0.3" in page.evaluate("location.hash"))
     page.locator(".next button.token").nth(4).click()
     idle(page)
     assert page.get_by_text("1 forced token").count() == 1
-    assert "forced=" in page.url
+    soon(lambda: "forced=" in page.evaluate("location.hash"))
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_hypothesis_is_chosen_and_a_node_of_the_beam_shows_where_it_looked(
     page.locator("#nbest button").nth(1).click()
     idle(page)
     assert page.inner_text("#answer") == nbest[1].text
-    assert "hypothesis=1" in page.url
+    soon(lambda: "hypothesis=1" in page.evaluate("location.hash"))
     page.locator(".tree .node.best").first.click()
     soon(lambda: page.locator(".looked-at .shaded span").count())
     assert "cross-attention, layer 2" in page.inner_text(".looked-at")
@@ -370,13 +370,13 @@ def test_the_keyboard_is_enough(visit: Visit) -> None:
     page.focus("#drawing")
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
         page.keyboard.press(key)
-    assert "query=1" in page.url
-    assert "key=1" in page.url
+    soon(lambda: "query=1" in page.evaluate("location.hash"))
+    soon(lambda: "key=1" in page.evaluate("location.hash"))
     page.keyboard.press("t")
     soon(lambda: page.locator("table caption").count())
     page.keyboard.press("t")
     page.keyboard.press("Escape")
-    assert "query" not in page.url
+    soon(lambda: "query" not in page.evaluate("location.hash"))
     page.keyboard.press("?")
     assert page.locator("#help").is_visible()
 

@@ -15,7 +15,8 @@ from explorer.tiny_models import encoded, file
 from regard.errors import RegardError, UsageError
 from regard.explorer import attention, limits
 from regard.explorer.app import make_app
-from regard.explorer.guard import LOCAL, Guard
+from regard.explorer.guard import Guard
+from regard.explorer.hosts import LOCAL
 from regard.explorer.limits import Limits
 from regard.explorer.serving import listen, read_key
 
@@ -200,7 +201,9 @@ def test_a_page_elsewhere_cannot_pretend_to_be_this_machine(loaded: dict[str, An
     for host in ("localhost:8000", "127.0.0.1", "[::1]:8000", "LOCALHOST"):
         assert client.get("/health", headers={"host": host}).status_code == 200
     for host in ("evil.example", "localhost.evil.example", "[", ""):
-        assert_refused(client.get("/health", headers={"host": host}), 403, "localhost only")
+        assert_refused(
+            client.get("/health", headers={"host": host}), 403, "this server is not called", "--allowed-host"
+        )
     allowed = client.options("/v1/tag", headers={"host": "localhost", "origin": "http://evil.example"})
     assert "access-control-allow-origin" not in allowed.headers
 

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from explorer.conftest import paused
-from explorer.tiny_models import file
+from explorer.tiny_models import encoded, file
 from regard.errors import RegardError, UsageError
 from regard.explorer import guard as guarding
 from regard.explorer.app import make_app
 from regard.explorer.dawdlers import Dawdlers
-from regard.explorer.guard import LOCAL, Guard
+from regard.explorer.guard import Guard
+from regard.explorer.hosts import LOCAL
 from regard.explorer.limits import Limits
 from regard.explorer.refusals import LONGEST, without_places
 from regard.explorer.server import Server
@@ -31,6 +32,7 @@ from regard.explorer.worker import Work
 
 JSON = {"content-type": "application/json"}
 PLACES = ("/v1/tag", "/v1/look", "/v1/look/tile")
+PICTURE = encoded()
 GOOD = json.dumps({"texts": "a man"}).encode()
 
 
@@ -188,6 +190,16 @@ FORMS: dict[str, tuple[str, bytes]] = {
         "multipart/form-data; boundary=x; charset=utf-7",
         b'--x\r\nContent-Disposition: form-data; name="+2AA-"\r\n\r\n+2AA-\r\n--x--\r\n',
     ),
+    "another charset": (
+        "multipart/form-data; boundary=x; charset=unicode_escape",
+        b'--x\r\nContent-Disposition: form-data; name="texts"\r\n\r\n\\ud800\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ntranslator\r\n--x--\r\n',
+    ),
+    "a charset in capital letters": (
+        'multipart/form-data; boundary=x; CharSet="UTF-7"',
+        b'--x\r\nContent-Disposition: form-data; name="texts"\r\n\r\n+2AA-\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\ntranslator\r\n--x--\r\n',
+    ),
     "a name that climbs": (
         "multipart/form-data; boundary=x",
         b'--x\r\nContent-Disposition: form-data; name="images"; filename="../../../tmp/x"\r\n\r\nx\r\n--x--\r\n',
@@ -202,7 +214,7 @@ FORMS: dict[str, tuple[str, bytes]] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_that_are_none_are_refused(client: TestClient, name: str) -> None:
     kind, body = FORMS[name]
-    for place in ("/v1/caption", "/v1/classify"):
+    for place in ("/v1/caption", "/v1/classify", "/v1/translate"):
         response = client.post(place, content=body, headers={"content-type": kind})
         assert 400 <= response.status_code < 500, (place, response.text)
         assert response.json()["error"]["message"]
@@ -214,6 +226,12 @@ def test_what_is_sent_is_not_repeated_at_length(client: TestClient) -> None:
         assert 400 <= response.status_code < 500
         assert len(response.content) < LONGEST + 200
     assert len(client.get("/" + "n" * 5000).content) < 300
+
+
+def test_what_is_sent_cannot_break_the_line_it_is_repeated_in(client: TestClient) -> None:
+    for name, shown in (("a\nb", "a\\nb"), ("\u2028", "\\u2028"), ("\u202e\x1b[31m", "\\u202e\\x1b[31m")):
+        message = client.post("/v1/fill", json={"texts": "a", name: 1}).json()["error"]["message"]
+        assert message.startswith(f"{shown}: extra inputs are not permitted")
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "BREW"])
@@ -264,13 +282,33 @@ def test_the_texts_of_pairs_are_counted_together(loaded: dict[str, Any]) -> None
     assert f"second_texts have {sum(counts)} tokens, but at most" in response.json()["error"]["message"]
 
 
+UNBOUNDED: list[tuple[str, dict[str, Any], str]] = [
+    ("match", dict(model="matcher", images=PICTURE, examples={"a" * 201: PICTURE, "b": PICTURE}), "examples.a"),
+    ("embed", dict(model="embedder", texts="a", pooling="x" * 201), "pooling"),
+    ("generate", dict(model="language", prompts="a", stop=["x" * 1001]), "stop.0"),
+    ("attention", dict(model="translator", text="a", layers=["*" * 201]), "layers.0"),  # a pattern, which is remembered
+    ("attention", dict(model="translator", text="a", layers=[10**30]), "layers.0"),
+    ("attention", dict(model="translator", text="a", heads=[-(10**30)]), "heads.0"),
+    ("look", dict(model="matcher", image=PICTURE, examples={"a" * 201: [PICTURE]}), "examples.a"),
+    ("look/whatif", dict(session="any", off={str(number): [0] for number in range(257)}), "off"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "field"), UNBOUNDED)
+def test_no_field_is_without_a_bound(client: TestClient, path: str, body: dict[str, Any], field: str) -> None:
+    response = client.post(f"/v1/{path}", json=body)
+    assert response.status_code in (400, 422), response.text
+    assert response.json()["error"]["message"].startswith(field), response.text
+
+
 # From where
 
 
 def test_pages_from_elsewhere_are_not_answered(tagger: dict[str, Any]) -> None:
     client = TestClient(make_app(tagger, hosts=LOCAL), base_url="http://localhost:8000")
     form = {"files": {"images": file()}}  # what a page may send to anybody without asking
-    for origin in ("http://evil.example", "null", "https://localhost.evil.example", "http://[", ""):
+    elsewhere = ("http://localhost:3000", "http://localhost", "https://127.0.0.1", "http://localhost:80000")
+    for origin in ("http://evil.example", "null", "https://localhost.evil.example", "http://[", "", *elsewhere):
         for response in (
             client.post("/v1/tag", json={"texts": "a man"}, headers={"origin": origin}),
             client.post("/v1/classify", **form, headers={"origin": origin}),
@@ -282,6 +320,37 @@ def test_pages_from_elsewhere_are_not_answered(tagger: dict[str, Any]) -> None:
         response = client.post("/v1/tag", json={"texts": "a man"}, headers={"origin": origin})
         assert response.status_code == 200
         assert not [name for name in response.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "host", "origin", "status"),
+    [
+        ("models.example.org", "models.example.org", "https://models.example.org", 200),
+        ("models.example.org", "MODELS.example.org:8000", "http://models.example.org:8000", 200),
+        ("models.example.org", "models.example.org", None, 200),
+        ("models.example.org", "192.168.1.5:8000", "http://192.168.1.5:8000", 200),  # the address that was reached
+        ("models.example.org", "192.168.1.5:8000", "http://192.168.1.5", 403),  # another server of this machine
+        ("models.example.org", "192.168.1.6:8000", None, 403),
+        ("models.example.org", "evil.example", "http://evil.example", 403),  # DNS rebinding
+        ("models.example.org", "models.example.org.evil.example", None, 403),
+        ("models.example.org", "x@models.example.org.", None, 403),
+        ("models.example.org", "models.example.org", "https://evil.example", 403),
+        ("models.example.org", "models.example.org", "https://models.example.org:8443", 403),
+        ("models.example.org:443", "127.0.0.1:8000", "https://models.example.org", 200),  # a proxy that hides the name
+        ("models.example.org:8443", "127.0.0.1:8000", "https://models.example.org:8443", 200),
+        ("models.example.org:8443", "127.0.0.1:8000", "https://models.example.org", 403),
+    ],
+)
+def test_names_and_pages_are_checked_beyond_this_machine_too(
+    tagger: dict[str, Any], allowed: str, host: str, origin: str | None, status: int
+) -> None:
+    client = TestClient(make_app(tagger, hosts=LOCAL | {allowed}), base_url="http://192.168.1.5:8000")
+    headers = {"host": host} | ({} if origin is None else {"origin": origin})
+    for answer in (
+        client.get("/v1/models", headers=headers),
+        client.post("/v1/tag", content=GOOD, headers=JSON | headers),
+    ):
+        assert answer.status_code == status, answer.text
 
 
 @pytest.mark.parametrize(
@@ -418,6 +487,9 @@ class Transport:
     def __init__(self) -> None:
         self.unread, self.aborted = 0, False
 
+    def is_closing(self) -> bool:
+        return self.aborted
+
     def get_write_buffer_size(self) -> int:
         return self.unread
 
@@ -437,7 +509,7 @@ class Cycle:
 
 def aborted_after(connection: Connection, change: Callable[[float], None] | None = None) -> float | None:
     """The second at which somebody who watches every second gives up; None if not within two minutes."""
-    dawdlers = Dawdlers(head=10, answer=60)
+    dawdlers = Dawdlers(head=10, answer=60, most=100)
     for second in range(121):
         if change is not None:
             change(second)
@@ -477,6 +549,27 @@ def test_who_does_not_take_the_answer_is_let_go() -> None:
         slow.transport.unread = 0 if second % 50 == 0 else 1000  # takes its time, but takes it
 
     assert aborted_after(slow, change) is None
+
+
+def test_of_too_many_connections_the_longest_idle_one_is_let_go() -> None:
+    dawdlers, waiting, taking = Dawdlers(head=10, answer=60, most=4), Connection(Cycle(False)), Connection(Cycle(True))
+    taking.transport.unread = 1000
+    idle, later = Connection(), Connection(Cycle(True))
+    dawdlers.see([waiting, taking, idle], 0.0)
+    dawdlers.see([waiting, taking, later, idle], 1.0)
+    there = [waiting, taking, later, idle]
+    dawdlers.make_room(later, there)
+    assert not any(each.transport.aborted for each in there)
+    for gone in (idle, later):
+        there.append(Connection())
+        dawdlers.make_room(there[-1], there)
+        assert [each for each in there if each.transport.aborted] == [gone]
+        there.remove(gone)
+    for busy in there:
+        busy.cycle = Cycle(False)
+    there.append(Connection())
+    dawdlers.make_room(there[-1], there)
+    assert [each for each in there if each.transport.aborted] == [there[-1]]  # all others are being answered
 
 
 # Over a real network
@@ -577,6 +670,31 @@ def test_an_answer_that_nobody_takes_is_thrown_away(tagger: dict[str, Any]) -> N
             lambda: any(known.transport.get_write_buffer_size() for known in list(server.server_state.connections))
         )
         wait_for(lambda: not server.server_state.connections)
+
+
+def test_many_silent_connections_keep_nobody_out(tagger: dict[str, Any]) -> None:
+    with listening(make_app(tagger, Limits(concurrent=2))) as (server, port), ExitStack() as silent:
+        for _ in range(40):
+            silent.enter_context(calling(port))
+        assert well(port)
+        wait_for(lambda: 0 < len(server.server_state.connections) <= 16)
+        assert well(port)
+
+
+def test_pages_that_nobody_takes_are_limited_and_models_and_health_answer_on(tagger: dict[str, Any]) -> None:
+    guard = make_app(tagger, Limits(concurrent=2))
+    small = (socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    many = b"GET /explorer.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200  # more than the system would hold
+    with listening(guard) as (_, port), calling(port, small) as one, calling(port, small) as other:
+        one.sendall(many)
+        other.sendall(many)
+        wait_for(lambda: guard.reading == 2)
+        for path, status in (("/explorer.js", 429), ("/v1/models", 429), ("/health", 200), ("/metrics", 200)):
+            with calling(port) as caller:
+                caller.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                assert reply(caller).startswith(f"HTTP/1.1 {status} ".encode()), path
+        assert well(port)
+    assert guard.reading == 0
 
 
 MALFORMED: dict[str, bytes] = {

@@ -54,6 +54,23 @@ def test_bodies_of_the_described_shape_and_others_are_never_a_5xx(
     case.validate_response(response, excluded_checks=[positive_data_acceptance, negative_data_rejection])
 
 
+PAGES = ("/v1/models", "/health", "/metrics")
+
+
+def test_every_described_operation_is_tried_here(schema: Any) -> None:
+    described = {(operation.ok().method.upper(), operation.ok().path) for operation in schema.get_all_operations()}
+    assert described == {("POST", f"/v1/{verb}") for verb in VERBS} | {("GET", page) for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@settings(max_examples=30, **OPTIONS)
+@given(data=st.data())
+def test_pages_conform_to_their_description(schema: Any, page: str, data: st.DataObject) -> None:
+    mode = data.draw(st.sampled_from(list(schemathesis.GenerationMode)))
+    case = data.draw(schema[page]["GET"].as_strategy(generation_mode=mode))
+    case.call_and_validate(excluded_checks=[positive_data_acceptance, negative_data_rejection])
+
+
 PLAIN: dict[str, dict[str, Any]] = {
     "translate": dict(texts=["a man", "two dogs"], num_beams=2, max_new_tokens=2),
     "generate": dict(prompts="a man", max_new_tokens=2, do_sample=True, seed=1, top_p=0.9),

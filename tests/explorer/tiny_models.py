@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from export.tiny_runs import TEXTS, encoder, language_model, pictures, randomised, translator
@@ -13,12 +14,20 @@ from regard import families
 from regard.data.images import Preprocessing
 from regard.data.tokenizer import Tokenizer
 from regard.decoding.settings import Decoding
-from regard.models import attend_tell, han, snail
+from regard.layers.scalar_mix import ScalarMix
+from regard.models import attend_tell, han, lstmn, luong, ntm, snail, tagger
+from regard.tasks.algorithm import AlgorithmData
+from regard.tasks.algorithm_runner import AlgorithmRunner
 from regard.tasks.captioner import Captioner
 from regard.tasks.classifier import Classifier
+from regard.tasks.language_verbs import LanguageModel
 from regard.tasks.matcher import Matcher
+from regard.tasks.tagger import Tagger
+from regard.tasks.translator import Translator
 
 SENTENCES = TEXTS[:4]
+LINES = ["the cat sat on the mat .", "the dog sat on the log .", "a cat saw a dog ."]
+ELMO = dict(layers=2, size=4, cell_size=6, char_size=3, filters=(2, 3), highways=1, max_chars=8)
 
 
 def everything(folder: Path) -> dict[str, Any]:
@@ -60,6 +69,55 @@ def matcher() -> Matcher:
     told = families.config_json("snail", config, "few-shot")
     preprocessing = Preprocessing((8, 8), (0.5,) * config.channels, (0.5,) * config.channels)
     return Matcher(randomised("snail", config), preprocessing, told)
+
+
+def memory(name: str = "copy") -> AlgorithmRunner:
+    """A Neural Turing Machine that knows nothing yet."""
+    data = AlgorithmData(name, bits=3, shortest=2, longest=4, test_lengths=(2, 5))
+    sizes = data.algorithm()
+    config = ntm.Config(sizes.input_size, sizes.output_size, controller_size=6, cells=6, cell_size=4)
+    return AlgorithmRunner(randomised("ntm", config), data, families.config_json("ntm", config, "algorithm"))
+
+
+def mixing() -> Tagger:
+    """A tagger with an ELMo inside, whose layers are not worth the same."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.train("word", LINES, 30)
+    sizes: dict[str, Any] = dict(embedding_size=4, char_size=3, filters=(2,), max_chars=8, spelling_size=3, size=4)
+    config = tagger.Config(len(tokenizer), 2, **sizes, cell_size=5, elmo=ELMO)
+    model = tagger.WordTagger(config)
+    for module in model.modules():
+        if isinstance(module, ScalarMix):
+            torch.nn.init.normal_(module.weights)
+    return Tagger(model, tokenizer, ["N", "V"], families.config_json("tagger", config, "tag"))
+
+
+def older() -> dict[str, Any]:
+    """A memory, a window and a recurrent decoder."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.train("bpe", LINES, 28)
+    known = dict(vocabulary=len(tokenizer), pad=tokenizer.pad)
+    windowed = lstmn.Config(**known, size=8, embedding_size=8, span=4, layers=1)  # type: ignore[arg-type]
+    recurrent = luong.Config(**known, size=8, embedding_size=8, layers=1)  # type: ignore[arg-type]
+    small = ntm.Config(4, 3, controller_size=6, cells=6, cell_size=4)
+    reader = lstmn.LSTMN(windowed)
+    torch.nn.init.normal_(reader.embedding.weight)
+    return {
+        "window": LanguageModel(
+            reader, tokenizer, Decoding(num_beams=1), families.config_json("lstmn", windowed, "language-model")
+        ),
+        "memory": AlgorithmRunner(
+            ntm.NeuralTuringMachine(small),
+            AlgorithmData(bits=3, longest=4, test_lengths=(2, 5)),
+            families.config_json("ntm", small, "algorithm"),
+        ),
+        "recurrent": Translator(
+            luong.Luong(recurrent),
+            tokenizer,
+            Decoding(num_beams=2, max_new_tokens=6),
+            families.config_json("luong", recurrent, "translate"),
+        ),
+    }
 
 
 def encoded(seed: int = 0, size: tuple[int, int] = (12, 16)) -> str:

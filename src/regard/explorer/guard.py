@@ -8,18 +8,19 @@ import asyncio
 import hmac
 import time
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from regard.explorer.hosts import Hosts
 from regard.explorer.limits import BODY_SECONDS, MEGABYTE, Limits
 from regard.explorer.meters import Meters
 from regard.explorer.refusals import Refusal, later
 
+LONGEST_NAME = 100  # characters of a wrong name that are repeated
 HEAD = 64 << 10  # bytes; h11 bounds only what comes in pieces
-LOCAL = frozenset(["localhost", "127.0.0.1", "::1"])
 HEALTH, METRICS, API = "/health", "/metrics", "/v1/"
+WATCHED = (HEALTH, METRICS)  # small, and for those who look after the server when it is full
 SAFE = {  # unless an answer says it better
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -42,8 +43,9 @@ class Guard:
         hosts: Collection[str] | None = None,
     ):
         self.app, self.limits, self.meters, self.verbs = app, limits, meters, verbs
-        self.key, self.hosts = key, hosts
+        self.key, self.hosts = key, None if hosts is None else Hosts(hosts)
         self.running = 0  # requests that are worked on or wait
+        self.reading = 0  # requests for pages and descriptions, which no model works on
         self.draining = False
         meters.running = lambda: self.running
 
@@ -74,28 +76,27 @@ class Guard:
         if scope["method"] == "HEAD":
             scope = {**scope, "method": "GET"}  # the server leaves the body out
         try:
-            self.check(path, Headers(scope=scope), counts)
+            self.check(path, Headers(scope=scope), counts, (scope.get("server") or [None])[0])
         except Refusal as refusal:
             await refusal.response()(scope, receive, answer)
         else:
-            self.running += counts
+            reads = not counts and path not in WATCHED
+            self.running, self.reading = self.running + counts, self.reading + reads
             try:
                 await self.app(scope, self.measured(receive), answer)
             finally:
-                self.running -= counts
+                self.running, self.reading = self.running - counts, self.reading - reads
         finally:
             verb = path.removeprefix(API)
             known = verb in self.verbs and path.startswith(API)
             self.meters.request(verb if known else "other", status, time.monotonic() - started)
 
-    def check(self, path: str, headers: Headers, counts: bool) -> None:
-        """Refuse what is not to be let in."""
+    def check(self, path: str, headers: Headers, counts: bool, address: str | None) -> None:
+        """Refuse what is not to be let in; `address` is the one of ours that the client has reached."""
         if sum(len(name) + len(value) for name, value in headers.raw) + len(path) > HEAD:
             raise Refusal(431, f"the head of the request is larger than the {HEAD >> 10} kB that are read")
-        if self.hosts is not None and host_of(headers) not in self.hosts:
-            raise Refusal(403, "this server answers to localhost only; serve with --api-key-file to use another name")
-        if self.hosts is not None and "origin" in headers and named(headers["origin"]) not in self.hosts:
-            raise Refusal(403, "this server answers to its own page only, not to a page from elsewhere")
+        if self.hosts is not None:
+            self.check_names(self.hosts, headers, address)
         if self.key is not None and path.startswith((API, METRICS)) and not self.knows(headers):
             asks = {"WWW-Authenticate": "Bearer"}
             raise Refusal(401, "the API key is missing or wrong; send Authorization: Bearer KEY", asks)
@@ -103,9 +104,20 @@ class Guard:
             raise later(503, "the server is about to stop")
         if counts and self.running >= self.limits.concurrent:
             raise later(429, f"{self.running} requests are in work already")
+        if not counts and path not in WATCHED and self.reading >= self.limits.concurrent:
+            raise later(429, f"{self.reading} pages are being sent already")
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > self.limits.body:
             raise self.too_large()
+
+    @staticmethod
+    def check_names(hosts: Hosts, headers: Headers, address: str | None) -> None:
+        """Refuse requests that a page from elsewhere has sent, or has led here."""
+        host = headers.get("host", "")
+        if not hosts.has(host, address):
+            raise Refusal(403, f"this server is not called {host[:LONGEST_NAME]!r}; add --allowed-host if it should be")
+        if "origin" in headers and not hosts.has_page(headers["origin"], host, address):
+            raise Refusal(403, "this server answers to its own page only, not to a page from elsewhere")
 
     def knows(self, headers: Headers) -> bool:
         said = headers.get("authorization", "")
@@ -136,15 +148,3 @@ class Guard:
 
     def too_large(self) -> Refusal:
         return Refusal(413, f"the body is larger than the {self.limits.body / MEGABYTE:g} MB that are read; send less")
-
-
-def host_of(headers: Headers) -> str:
-    """The name a client thinks we have, without the port."""
-    return named(f"//{headers.get('host', '')}")
-
-
-def named(address: str) -> str:
-    try:
-        return (urlsplit(address).hostname or "").lower()
-    except ValueError:
-        return ""

@@ -115,6 +115,10 @@ class Reads:
             self.bytes -= oldest.bytes
         return self._made[name]
 
+    def clear(self) -> None:
+        self._made.clear()
+        self.bytes = 0
+
 
 @dataclass
 class KeptAttention:

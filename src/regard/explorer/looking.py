@@ -20,10 +20,11 @@ from regard.errors import UsageError
 from regard.explorer.kept import Call, KeptAttention, Reads, by_token, keep
 from regard.explorer.looking_subjects import Sides, Subject
 from regard.explorer.refusals import Refusal
+from regard.explorer.sizes import held_bytes
 from regard.inspect import Seen, watch
 from regard.views.maps import AttentionMap, display
 
-BUDGET = 512 << 20  # bytes of queries and keys that all sessions together may keep
+BUDGET = 512 << 20  # bytes that all sessions together may keep, but for the last one, which may be larger
 KIND_TITLES = {"encoder": "self-attention", "decoder": "self-attention", "cross": "cross-attention"}
 
 
@@ -37,12 +38,14 @@ class Session:
         self.reads = Reads()
         self._seen: tuple[str, Seen] | None = None
         self._judged: tuple[tuple[str, ...], list[Any]] | None = None
+        self._sizes: dict[str, int] = {}  # bytes of the example with its pass, and of those two
         if self.sides:
             with evaluating(subject.model), torch.inference_mode(), keep(subject.model) as kept:
                 subject.run()
             self.attentions = {each: self._placed(kept[each]) for each in kept}
             self.reads = kept.reads
         self.told = self._told()
+        self._sizes["pass"] = self._size_of(self)
 
     def _placed(self, kept: KeptAttention) -> KeptAttention:
         """By the token looked at, where a model with a window has recorded places in it."""
@@ -55,9 +58,17 @@ class Session:
 
     @property
     def bytes(self) -> int:
-        """About how much is kept: of the pass, and of what was read of it."""
-        shapes = [(each.queries, each.keys) for each in self.attentions.values()]
-        return bytes_of(self.subject.model, shapes) + self.reads.bytes
+        """All that is kept: the example, its pass, and what was made of it since."""
+        return sum(self._sizes.values()) + self.reads.bytes
+
+    def _size_of(self, part: Any) -> int:
+        return held_bytes(part, (self.subject.model, self.subject.loaded))
+
+    def let_go(self) -> None:
+        """Of everything that is made again when somebody asks for it."""
+        self._seen = self._judged = None
+        self._sizes = {"pass": self._sizes["pass"]}
+        self.reads.clear()
 
     def attention(self, name: str) -> KeptAttention:
         if name not in self.attentions:
@@ -100,6 +111,7 @@ class Session:
             with evaluating(self.subject.model), torch.no_grad(), watch(self.subject.model, name) as seen:
                 self.subject.run()
             self._seen = (name, seen)
+            self._sizes["seen"] = self._size_of(seen)
         return self._seen[1]
 
     def examples(self, lines: Sequence[str]) -> list[Any]:
@@ -110,6 +122,7 @@ class Session:
             return [self.subject.example]
         if self._judged is None or self._judged[0] != tuple(lines):
             self._judged = (tuple(lines), self.subject.examples(lines))
+            self._sizes["judged"] = self._size_of(self._judged)
         return self._judged[1]
 
     def _told(self) -> dict[str, Any]:
@@ -228,6 +241,15 @@ class Sessions:
             self._kept.move_to_end(session.name)
             while len(self._kept) > 1 and (len(self._kept) > self.most or self._bytes() > self.budget):
                 self._kept.popitem(last=False)
+
+    def settle(self, session: Session) -> None:
+        """Keep to the budget after a question, for which a session may have kept more; called by its model's thread."""
+        with self._lock:
+            while len(self._kept) > 1 and self._bytes() > self.budget:
+                self._kept.popitem(last=False)
+            is_over = self._bytes() > self.budget
+        if is_over:
+            session.let_go()
 
     def make_room(self, count: int) -> None:
         """Let go of so many that another with `count` bytes will fit: while it is made, both would be there."""

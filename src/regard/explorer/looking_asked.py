@@ -94,7 +94,7 @@ class Path(OfAttention):
 
 
 class WhatIf(OfSession):
-    off: dict[Name, Annotated[list[Number], Field(max_length=256)]]
+    off: Annotated[dict[Name, Annotated[list[Number], Field(max_length=256)]], Field(max_length=256)]
     instead: Instead = "zero"
 
 

@@ -146,10 +146,7 @@ class Continued(Subject):
         super().__init__(loaded, given)
         self.begun, room = loaded.begin(given.text), context_of(self.model)
         prompt = self.begun.tokens
-        if room is not None and len(prompt) > room:
-            raise UsageError(
-                f"the text has {len(prompt)} tokens, but the model sees {room} of them at once: shorten it"
-            )
+        self.check_room(len(prompt))
         more = given.more if len(prompt) <= LONG_PROMPT else len(given.forced)
         self.most = more if room is None else min(more, room - len(prompt))
         self.tell(self.go_on() if self.most else [])
@@ -157,9 +154,15 @@ class Continued(Subject):
 
     def tell(self, tokens: Sequence[int]) -> None:
         self.tokens = [*self.begun.tokens, *tokens]
+        self.check_room(len(self.tokens))
         self.told = torch.tensor([self.tokens], device=self.device)
         self.expected, self.inputs = tuple(self.tokens[1:]), (self.told,)
         self.said = self.text_of(list(tokens))
+
+    def check_room(self, count: int) -> None:
+        room = context_of(self.model)
+        if room is not None and count > room:
+            raise UsageError(f"the text has {count} tokens, but the model sees {room} of them at once: shorten it")
 
     def go_on(self) -> list[int]:
         tokenizer = self.loaded.tokenizer
@@ -368,7 +371,4 @@ def subject_of(loaded: Any, given: Input) -> Subject:
         given = example_for(loaded, given)
     if hasattr(loaded, "preprocessing") != (given.picture is not None):
         raise UsageError("this model reads pictures: give one" if given.picture is None else "this model reads texts")
-    vocabulary = len(getattr(loaded, "tokenizer", ()))
-    if given.forced and max(given.forced) >= vocabulary:
-        raise UsageError(f"there is no token {max(given.forced)}: the vocabulary has {vocabulary}")
     return make(loaded, given)

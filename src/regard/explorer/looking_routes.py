@@ -20,14 +20,14 @@ from regard.attention import attentions
 from regard.explorer import looking_answers as answers
 from regard.explorer import looking_asked as asked
 from regard.explorer.guard import API
-from regard.explorer.inputs import pictures, reads_pictures, texts
+from regard.explorer.inputs import check_made, pictures, reads_pictures, texts, token_ids
 from regard.explorer.limits import Limits
 from regard.explorer.looking import Session, Sessions, bytes_of
 from regard.explorer.looking_export import MEDIA, export
 from regard.explorer.looking_kinds import subject_of
 from regard.explorer.looking_subjects import Input
 from regard.explorer.page import POLICY, page_html, script, style
-from regard.explorer.reading import decoded, picture, read
+from regard.explorer.reading import decoded, read
 from regard.explorer.refusals import Refusal
 from regard.explorer.served import Served, Shelf
 from regard.explorer.worker import Work
@@ -41,6 +41,20 @@ class Question:
     asked: type[asked.OfSession]
     answer: Callable[[Session, Any], Any]
     at_once: bool = False  # small, and no layer runs for it: it need not wait until the model has time
+    count: Callable[[Any, Any, Limits], int] = lambda loaded, given, limits: 1  # its tokens; too many are refused
+
+
+def count_lines(loaded: Any, given: asked.Importance, limits: Limits) -> int:
+    return texts(loaded, given.lines, limits, "lines")[1]
+
+
+def count_path(loaded: Any, given: asked.Path, limits: Limits) -> int:
+    return token_ids(loaded, given.tokens, limits, "tokens")
+
+
+def count_search(loaded: Any, given: asked.Beam, limits: Limits) -> int:
+    check_made(given.max_new_tokens, limits, "max_new_tokens")
+    return given.num_beams * (given.max_new_tokens or 1)
 
 
 QUESTIONS: dict[str, Question] = {
@@ -52,10 +66,10 @@ QUESTIONS: dict[str, Question] = {
     "steps": Question(asked.Steps, answers.steps),
     "addressing": Question(asked.Addressing, answers.addressing),
     "next": Question(asked.Next, answers.next_tokens),
-    "beam": Question(asked.Beam, answers.beam),
-    "alignment": Question(asked.Path, answers.alignment),
+    "beam": Question(asked.Beam, answers.beam, count=count_search),
+    "alignment": Question(asked.Path, answers.alignment, count=count_path),
     "whatif": Question(asked.WhatIf, answers.what_if),
-    "importance": Question(asked.Importance, answers.importance),
+    "importance": Question(asked.Importance, answers.importance, count=count_lines),
     "through": Question(asked.Through, answers.through_layers),
     "lens": Question(asked.OfSession, answers.lens),
     "positions": Question(asked.OfSession, answers.positions),
@@ -110,8 +124,17 @@ def route(question: Question, shelf: Shelf, sessions: Sessions, limits: Limits, 
         model, session = sessions.find(given.session)
         if question.at_once:
             return reply_of(given, await run_in_threadpool(question.answer, session, given))
-        work = Work(lambda items: [question.answer(session, each) for each in items], [given], verb="look")
-        (told,) = await done(request, shelf.models[model], work, over - time.monotonic())
+        served = shelf.models[model]
+        cost = await run_in_threadpool(question.count, served.loaded, given, limits)
+
+        def call(items: list[Any]) -> list[Any]:
+            try:
+                return [question.answer(session, each) for each in items]
+            finally:
+                sessions.settle(session)
+
+        work = Work(call, [given], cost, verb="look")
+        (told,) = await done(request, served, work, over - time.monotonic())
         return reply_of(given, told)
 
     return answer
@@ -138,25 +161,26 @@ def found(shelf: Shelf, name: str | None) -> Served:
 
 def beginning(served: Served, given: asked.Run, limits: Limits, name: str) -> Work:
     """The work of running an example and keeping its pass."""
-    loaded, cost = served.loaded, 1
-    typed = [text for text in (given.text, given.second_text, given.target) if text]
-    if typed and hasattr(loaded, "tokenizer"):
-        _, cost = texts(loaded, typed, limits, "text")
-    content = None
-    if given.image is not None:
-        if not reads_pictures(loaded):
-            raise Refusal(422, "this model reads texts, not pictures")
-        content, _ = picture(given.image, "image")
+    loaded = served.loaded
+    if given.image is not None and not reads_pictures(loaded):
+        raise Refusal(422, "this model reads texts, not pictures")
     if given.examples and not isinstance(loaded, Matcher):
         raise Refusal(422, "examples are for a model that compares pictures, and this one does not")
+    typed = [text for text in (given.text, given.second_text, given.target) if text]
+    _, cost = texts(loaded, typed, limits, "text")
+    cost += token_ids(loaded, given.forced, limits, "forced")
+    if "more" in given.model_fields_set:
+        check_made(given.more, limits, "more")
     labels = [label for label, own in given.examples.items() for _ in own]
-    files, _ = pictures([encoded for own in given.examples.values() for encoded in own], "examples")
+    sent = [encoded for own in given.examples.values() for encoded in own]
+    files, _ = pictures([*sent, given.image] if given.image is not None else sent, "images")
 
     def call(items: list[Any]) -> list[Session]:
-        shown = None if content is None else decoded(content, loaded.preprocessing.channels)
+        images = [decoded(file, loaded.preprocessing.channels) for file in files]
+        shown = images.pop() if given.image is not None else None
         examples: dict[str, list[Any]] = {}
-        for label, file in zip(labels, files, strict=True):
-            examples.setdefault(label, []).append(decoded(file, loaded.preprocessing.channels))
+        for label, image in zip(labels, images, strict=True):
+            examples.setdefault(label, []).append(image)
         given_input = Input(
             text=given.text or "",
             second=given.second_text or None,

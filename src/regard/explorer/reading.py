@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 from PIL import Image
 from pydantic import ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
-from regard.data.images import read_image
-from regard.errors import RegardError
+from regard.data.images import formats, read_image
 from regard.explorer.limits import PICTURES, PIXELS
 from regard.explorer.refusals import Refusal, explained
 from regard.explorer.schemas import Asked
@@ -25,9 +25,13 @@ FIELDS = 64  # of a form
 
 async def read(request: Request, kind: type[A]) -> A:
     """The request as `kind`, or a refusal that says what is wrong with it."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media, options = parse_options_header(request.headers.get("content-type", ""))
+    media = media.decode("latin-1").strip().lower()
     if media not in (JSON, FORM):
         raise Refusal(415, f"the content type is {media or 'missing'}; send {JSON} or {FORM}")
+    # The form's parser would look for any decoder of Python, and some make half characters.
+    if (charset := options.get(b"charset", b"utf-8").decode("latin-1").lower()) not in ("utf-8", "utf8"):
+        raise Refusal(415, f"the charset is {charset!r}; send UTF-8")
     try:
         if media == FORM:  # in which everything is text
             return kind.model_validate(await _from_form(request), strict=False)
@@ -66,14 +70,15 @@ def picture(encoded: str, place: str) -> tuple[bytes, int]:
         content = base64.b64decode("".join(plain.split()), validate=True)
     except (binascii.Error, ValueError) as error:
         raise Refusal(422, f"{place} is not base64; encode the bytes of a PNG or JPEG file") from error
-    with opened(content, place) as image:
-        return content, image.width * image.height
+    return content, pixels_of(content, place)
 
 
-def opened(content: bytes, place: str) -> Image.Image:
-    """A picture of which only the header is read."""
+def pixels_of(content: bytes, place: str) -> int:
+    """How many pixels a picture has by its header, which is all that is read. No other decoder than the allowed ones
+    looks at it: some run other programs."""
     try:
-        return Image.open(io.BytesIO(content))
+        with Image.open(io.BytesIO(content), formats=formats()) as image:
+            return image.width * image.height
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Refusal(413, f"{place} has more than {PIXELS:,} pixels; make it smaller") from error
     except Exception as error:  # decoders raise many things
@@ -82,10 +87,5 @@ def opened(content: bytes, place: str) -> Image.Image:
 
 def decoded(content: bytes, channels: int) -> Image.Image:
     """Its pixels, upright, grey or coloured."""
-    try:
-        with opened(content, "a picture") as image:
-            return read_image(image, channels)
-    except (RegardError, Refusal):
-        raise
-    except Exception as error:
-        raise Refusal(422, "a picture is damaged; save it anew as PNG or JPEG") from error
+    file: Any = io.BytesIO(content)
+    return read_image(file, channels)

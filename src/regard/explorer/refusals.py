@@ -57,8 +57,8 @@ class Refusal(Exception):
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None):
         super().__init__(message)
-        told = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
-        self.message = told.encode("utf-8", "replace").decode("utf-8")  # a form may hold half a surrogate pair
+        told = one_line(message[: LONGEST + 1])
+        self.message = told if len(told) <= LONGEST else f"{told[:LONGEST]}..."
         self.status, self.headers = status, dict(headers or {})
 
     def fault(self) -> dict[str, Any]:
@@ -87,6 +87,11 @@ def explained(error: BaseException) -> Refusal:
     if isinstance(error, MemoryError) or "allocate memory" in str(error) or "out of memory" in str(error):
         return Refusal(413, "there is not enough memory for a request of this size; send less at once")
     return Refusal(500, "something went wrong in here; the log of the server says what")
+
+
+def one_line(message: str) -> str:
+    """A sentence that may quote what was sent: line ends, and what else would change how it is shown, are escaped."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in message)
 
 
 def without_places(message: str) -> str:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from regard.explorer.limits import BEAMS, PICTURES, TEXTS
 
 SEEDS = 1 << 53  # what every JSON reader takes for a whole number
+LONGEST_NAME, LONGEST_STOP = 200, 1000  # characters of names and labels, and of what ends a text
 
 
 def _as_list(value: Any) -> Any:
@@ -23,11 +24,13 @@ def _one_or(count: int, kind: str = "string") -> tuple[Any, ...]:
     return bounds, BeforeValidator(_as_list), WithJsonSchema({"anyOf": [{"type": kind}, several]})
 
 
+Label = Annotated[str, Field(max_length=LONGEST_NAME)]  # it may be repeated for every result
+Index = Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]
 Texts = Annotated[list[str], *_one_or(TEXTS)]
 Pictures = Annotated[list[str], *_one_or(PICTURES)]
-Stops = Annotated[list[str], *_one_or(16)]
-Numbers = Annotated[list[int], *_one_or(4096, "integer")]
-Names = Annotated[list[int | str], Field(min_length=1, max_length=256), BeforeValidator(_as_list)]
+Stops = Annotated[list[Annotated[str, Field(max_length=LONGEST_STOP)]], *_one_or(16)]
+Numbers = Annotated[list[Index], *_one_or(4096, "integer")]
+Names = Annotated[list[Index | Label], Field(min_length=1, max_length=256), BeforeValidator(_as_list)]
 IMAGES = "Pictures in base64; in a multipart form, files."
 
 
@@ -88,7 +91,7 @@ class Tag(Asked):
 class Embed(Asked):
     texts: Texts | None = None
     images: Pictures | None = Field(default=None, description=IMAGES)
-    pooling: str | None = Field(default=None, description="mean or cls (default: as it was built).")
+    pooling: Label | None = Field(default=None, description="mean or cls (default: as it was built).")
     normalize: bool | None = Field(default=None, description="Whether vectors get length one.")
 
 
@@ -98,7 +101,7 @@ class Caption(Decoded):
 
 class Match(Asked):
     images: Pictures = Field(description="Pictures to label, in base64.")
-    examples: dict[str, Pictures] = Field(min_length=2, max_length=64, description="A few pictures by their label.")
+    examples: dict[Label, Pictures] = Field(min_length=2, max_length=64, description="A few pictures by their label.")
 
 
 class Attention(Asked):

@@ -4,6 +4,7 @@ SIGTERM and Ctrl-C let running requests finish while new ones hear 503; then the
 signal ends it at once.
 """
 
+import ipaddress
 import os
 import socket
 import sys
@@ -11,10 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.errors import RegardError, UsageError
+from regard.explorer.hosts import LOCAL, named
 from regard.explorer.limits import Limits
 
 LONGEST_KEY = 4096  # bytes of the file
 SHORTEST_KEY = 8  # characters
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 KEY = "REGARD_API_KEY"  # the environment may hold it, too
 
 
@@ -25,6 +28,8 @@ def serve(
     port: int,
     limits: Limits,
     key_file: str | None = None,
+    allowed_hosts: Sequence[str] = (),
+    no_auth: bool = False,
 ) -> None:
     """Until somebody stops it."""
     try:
@@ -34,25 +39,46 @@ def serve(
     except ImportError as error:
         raise UsageError("serving needs FastAPI and uvicorn: pip install 'regard[serve]'") from error
     from regard.explorer.app import make_app
-    from regard.explorer.guard import LOCAL
     from regard.explorer.served import load_all
     from regard.explorer.server import Server
     from regard.training.freed_memory import return_freed_memory
 
     key = the_key(key_file)
+    if key is not None and no_auth:
+        raise UsageError(f"--no-auth contradicts the key of --api-key-file or {KEY}: leave one of them out")
     listening = listen(host, port)
     with listening:
+        address = ipaddress.ip_address(listening.getsockname()[0].partition("%")[0])
+        check_exposed(host, address, key, no_auth)
+        hosts = names_of(host, address, key, allowed_hosts)
         loaded = load_all(runs)
         return_freed_memory()
-        is_local = host in LOCAL
-        if not is_local and key is None:
-            warning = f"whoever reaches {host} may use these models; --api-key-file asks for a key"
-            print(f"regard: {warning}", file=sys.stderr)
-        guard = make_app(loaded, limits, key, LOCAL if is_local and key is None else None)
+        guard = make_app(loaded, limits, key, hosts)
         shown = f"[{host}]" if ":" in host else host
         place = f"http://{shown}:{listening.getsockname()[1]}"
         print(f"serving {', '.join(loaded)} on {place}; Ctrl-C ends it", flush=True)
         Server(guard).run(sockets=[listening])
+
+
+def check_exposed(host: str, address: Address, key: str | None, no_auth: bool) -> None:
+    """Refuse to let other machines in without a key, unless that is what is wanted."""
+    if address.is_loopback or key is not None:
+        return
+    if not no_auth:
+        remedy = "ask for a key with --api-key-file FILE, or add --no-auth if nobody has to prove who they are"
+        raise UsageError(f"--host {host} lets other machines use these models: {remedy}")
+    print(f"regard: whoever reaches {host} may use these models; --api-key-file asks for a key", file=sys.stderr)
+
+
+def names_of(host: str, address: Address, key: str | None, allowed: Sequence[str]) -> frozenset[str] | None:
+    """The names that the server answers to; any name, if requests bear a key and no name was given.
+
+    A page from elsewhere does not know the key, so it may be a proxy's that adds it."""
+    for name in allowed:
+        named(name)  # or an error
+    if key is not None and not allowed:
+        return None
+    return LOCAL | set(allowed) | (set() if address.is_unspecified else {host, str(address)})
 
 
 def the_key(path: str | None) -> str | None:

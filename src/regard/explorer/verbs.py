@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from regard.attention import attentions
 from regard.explorer import schemas
 from regard.explorer.attention import LOOKERS, attention
-from regard.explorer.inputs import pictures, reads_pictures, same_number, texts
+from regard.explorer.inputs import check_made, pictures, reads_pictures, same_number, texts
 from regard.explorer.limits import MADE, Limits
 from regard.explorer.reading import decoded
 from regard.explorer.refusals import Refusal
 from regard.explorer.schemas import Asked, Decoded
 from regard.explorer.worker import Work
-from regard.tasks.captioner import Captioner
+from regard.tasks.captioner import LONGEST, Captioner
 from regard.tasks.classifier import Classifier
 from regard.tasks.image_classifier import ImageClassifier, ImageEmbedder
 from regard.tasks.language_verbs import NEW_TOKENS, LanguageModel
@@ -46,7 +46,8 @@ class Verb:
 
 
 def translate(translator: Translator, asked: schemas.Translate, limits: Limits) -> Work:
-    options = search_options(translator, asked, limits, "texts", "alignments")
+    sources, cost = texts(translator, asked.texts, limits)
+    options = search_options(translator, asked, limits, "texts", "alignments", read=cost)
     if asked.alignments:
         translator.check_attention()
 
@@ -64,7 +65,7 @@ def translate(translator: Translator, asked: schemas.Translate, limits: Limits) 
             told.append(schemas.Translated(**dict(nbest[0]), source=known.source, nbest=nbest))
         return told
 
-    return Work(call, *texts(translator, asked.texts, limits), together(translator, asked, "texts"))
+    return Work(call, sources, cost, together(translator, asked, "texts"))
 
 
 def generate(model: LanguageModel, asked: schemas.Generate, limits: Limits) -> Work:
@@ -180,26 +181,34 @@ def seen(loaded: Any, contents: list[bytes]) -> list[Any]:
     return [decoded(content, loaded.preprocessing.channels) for content in contents]
 
 
-def search_options(loaded: Any, asked: Decoded, limits: Limits, given: str, *without: str) -> dict[str, Any]:
-    """What the verb is called with beside what is `given`; several hypotheses need as many beams."""
+def search_options(
+    loaded: Any, asked: Decoded, limits: Limits, given: str, *without: str, read: int = 0
+) -> dict[str, Any]:
+    """What the verb is called with beside what is `given` (of `read` tokens); several hypotheses need as many beams."""
     options = asked.options(given, *without)
-    if asked.max_new_tokens is not None and asked.max_new_tokens > limits.tokens:
-        raise Refusal(413, f"max_new_tokens is {asked.max_new_tokens} but at most {limits.tokens} are made here")
+    check_made(asked.max_new_tokens, limits, "max_new_tokens")
     if asked.num_return_sequences > 1 and not samples(loaded, asked):
         options["num_beams"] = max(asked.num_return_sequences, asked.num_beams or loaded.decoding.num_beams)
-    check_made(loaded, asked, limits, len(getattr(asked, given)), options.get("num_beams", loaded.decoding.num_beams))
+    beams = options.get("num_beams", loaded.decoding.num_beams)
+    check_search(loaded, asked, limits, len(getattr(asked, given)), beams, read)
     return options
 
 
-def check_made(loaded: Any, asked: Decoded, limits: Limits, count: int, beams: int) -> None:
+def check_search(loaded: Any, asked: Decoded, limits: Limits, count: int, beams: int, read: int) -> None:
     """Refuse what would fill the memory on the way, however short the texts are."""
-    default = NEW_TOKENS if isinstance(loaded, LanguageModel) else 0  # a translation ends with its source
-    tokens = asked.max_new_tokens or loaded.decoding.max_new_tokens or default
+    tokens = asked.max_new_tokens or loaded.decoding.max_new_tokens or longest(loaded, -(-read // count))
     each = asked.num_return_sequences if samples(loaded, asked) else beams
     made, most = count * each * tokens, MADE * limits.tokens
     if made > most:
         told = f"{count} texts with {each} beams of {tokens} tokens each are {made:,} tokens"
         raise Refusal(413, f"{told}, but at most {most:,} are made at once; ask for less")
+
+
+def longest(loaded: Any, read: int) -> int:
+    """The most tokens that are made of a text with so many tokens if nothing else is asked for."""
+    if isinstance(loaded, Translator):
+        return loaded.decoding.limit(read)
+    return NEW_TOKENS if isinstance(loaded, LanguageModel) else LONGEST
 
 
 def samples(loaded: Any, asked: Decoded) -> bool:

@@ -131,13 +131,16 @@ class AlgorithmRunner(Verbs):
 
     def episode(self, text: str) -> Episodes:
         """The held-out episode that `copy:20`, `repeat-copy:10x5` or just `20` describes."""
+        return held_out(self.algorithm, "test", 1, self.length(text))
+
+    def length(self, text: str) -> Length:
+        """The length of the episode that a text describes; `.algorithm.steps` says how many steps it has."""
         found = re.fullmatch(r"(?:(?P<name>[\w-]+):)?(?P<count>\d{1,4})(?:x(?P<repeats>\d{1,4}))?", text.strip())
         if found is None:
             raise UsageError(f"{text!r} describes no episode: write {self.data.name}:20, or just its length")
         if found["name"] not in (None, self.data.name):
             raise UsageError(f"this run has learnt {self.data.name}, not {found['name']!r}: write {self.data.name}:20")
-        length = Length(int(found["count"]), int(found["repeats"] or self.data.most_repeats))
-        return held_out(self.algorithm, "test", 1, length)
+        return Length(int(found["count"]), int(found["repeats"] or self.data.most_repeats))
 
     def files(self) -> dict[str, str]:
         return super().files() | {ALGORITHM: as_json(asdict(self.data))}

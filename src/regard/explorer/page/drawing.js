@@ -84,6 +84,11 @@ function chosenMap() {
   return { attention: name, ...(Number.isInteger(state.head) && { head: state.head }) };
 }
 
+/** Draw again, and say on the page what goes wrong; nobody waits for it. */
+function redraw() {
+  return render().catch((error) => error instanceof Unwanted || trouble(error));
+}
+
 async function render() {
   const mine = ++turn;
   settle();
@@ -98,12 +103,15 @@ async function render() {
   $("desk").hidden = false;
   showControls();
   $("map-name").textContent = describeMap();
-  const { names, visible } = source.sides(state.kind);
+  const { names } = source.sides(state.kind);
   $("axes").textContent = `${names.queries} looks at ${names.keys}: rows are queries, columns are keys`;
   $("axes").hidden = state.view !== "matrix";
-  drawGrid();
-  showStatistics(mine);
-  if (source.isLong(state.kind)) return renderLong(mine);
+  const map = source.isLong(state.kind) ? renderLong(mine) : renderMap(mine);
+  await Promise.all([drawGrid(), showStatistics(mine), map]);
+}
+
+async function renderMap(mine) {
+  const { names, visible } = source.sides(state.kind);
   const matrix = await source.matrix({ ...state, unit: unit() });
   if (mine !== turn) return;
   const scale = Scale.of(matrix, state.scale);
@@ -126,7 +134,7 @@ async function render() {
   if (state.view === "image") said.push("The cells are those the model has; the brightest is the most attended of this query.");
   if (state.head in THROUGH) said.push(THROUGH[state.head].about);
   $("note").replaceChildren(...said.map((text) => element("span", {}, text)));
-  showCursor(state.view === "matrix");
+  return showCursor(state.view === "matrix");
 }
 
 async function renderLong(mine) {
@@ -154,7 +162,7 @@ async function renderLong(mine) {
     { scale, palette },
   );
   $("note").replaceChildren(element("span", {}, "A long text: drag to move, turn the wheel or press + and − to come nearer."));
-  showCursor(true);
+  return showCursor(true);
 }
 
 function describeDrawing(rows, columns) {

@@ -7,7 +7,7 @@ function update(changes) {
   if (!source) return applyTheme(); // nothing could be run yet
   if (state.kind !== before.kind) state.query = state.key = null;
   else if (state.unit !== before.unit) translateLocked(before.unit);
-  render();
+  redraw();
   const telling = { steps: ["kind", "layer", "head", "unit"], through: ["kind", "unit", "scale"] }[state.panel] ?? [];
   // What is painted on a canvas does not change its colours by itself.
   if (["theme", ...telling].some((name) => state[name] !== before[name])) renderPanel();
@@ -165,6 +165,7 @@ function listen() {
   $("theme").addEventListener("click", () => update({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }));
   $("help-open").addEventListener("click", () => $("help").showModal());
   $("share").addEventListener("click", async () => {
+    flushHash();
     await navigator.clipboard?.writeText(location.href);
     $("share").textContent = "Copied";
     setTimeout(() => ($("share").textContent = "Copy link"), 1500);
@@ -179,8 +180,10 @@ function listen() {
     if (!event.target.closest("#export-menu")) $("export-menu").open = false;
   });
   document.addEventListener("keydown", onKey);
-  systemDark.addEventListener("change", () => source && Promise.all([render(), renderPanel()]));
+  systemDark.addEventListener("change", () => source && Promise.all([redraw(), renderPanel()]));
+  window.addEventListener("pagehide", flushHash);
   window.addEventListener("hashchange", () => {
+    hashIsOld = false; // or what was typed would be written over
     readHash();
     state.model ??= models[0].name;
     run();
@@ -189,7 +192,7 @@ function listen() {
   window.addEventListener("resize", () => {
     if (window.innerWidth !== width && source) {
       far.long = null;
-      render();
+      redraw();
     }
     width = window.innerWidth;
   });

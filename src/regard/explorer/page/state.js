@@ -76,12 +76,35 @@ function sayState(name, value) {
   return String(value);
 }
 
+const HASH_EVERY = 400; // milliseconds: Safari throws after 100 changes of the address in 30 seconds
+let hashTimer = null;
+let hashIsOld = false;
+
+/** Write the state into the address: the first change at once, those that follow fast together. */
 function writeHash() {
+  hashIsOld = true;
+  if (hashTimer === null) flushHash();
+}
+
+function flushHash() {
+  clearTimeout(hashTimer);
+  hashTimer = null;
+  if (!hashIsOld) return;
+  hashIsOld = false;
+  hashTimer = setTimeout(flushHash, HASH_EVERY);
+  try {
+    history.replaceState(null, "", `#${hashOfState()}`);
+  } catch {
+    // The address then lags behind, and nothing else: the next change writes all of the state.
+  }
+}
+
+function hashOfState() {
   const told = new URLSearchParams();
   for (const [name, usual] of Object.entries(DEFAULTS)) {
     const value = state[name];
     if (value === null || JSON.stringify(value) === JSON.stringify(usual)) continue;
     told.set(name, sayState(name, value));
   }
-  history.replaceState(null, "", `#${told}`);
+  return told;
 }
