@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import io
 from typing import Any, TypeVar
 
 from PIL import Image
@@ -12,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
-from regard.data.images import read_image
+from regard.data.images import open_image, read_image
 from regard.errors import RegardError
 from regard.explorer.limits import PICTURES, PIXELS
 from regard.explorer.refusals import Refusal, explained
@@ -73,7 +72,7 @@ def picture(encoded: str, place: str) -> tuple[bytes, int]:
 def opened(content: bytes, place: str) -> Image.Image:
     """A picture of which only the header is read."""
     try:
-        return Image.open(io.BytesIO(content))
+        return open_image(content)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Refusal(413, f"{place} has more than {PIXELS:,} pixels; make it smaller") from error
     except Exception as error:  # decoders raise many things
