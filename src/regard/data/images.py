@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from regard.data.index_checks import check_range
 from regard.data.written import written
 from regard.errors import RegardError, UsageError, told
 from regard.files import whole_folder
@@ -331,9 +332,12 @@ def _told_suffixes() -> str:
 
 
 class ImageSet:
-    """Pictures of one shape and the numbers of their labels: `images` uint8 [count, channels, height, width]."""
+    """Pictures of one shape and the numbers of their labels: `images` uint8 [count, channels, height, width].
 
-    def __init__(self, folder: Path):
+    With a number of `labels`, all labels must be less than it.
+    """
+
+    def __init__(self, folder: Path, labels: int | None = None):
         try:
             values = json.loads((folder / "report.json").read_text("utf-8"))
             self.report: dict[str, int] = values["report"]
@@ -344,6 +348,7 @@ class ImageSet:
                 raise ValueError("the report or the labels make no sense")
         except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             raise RegardError(f"{folder}: not readable pictures ({told(error)}); delete it to make it anew") from error
+        check_range(self.labels, labels, folder / "labels")
 
     def __len__(self) -> int:
         return len(self.labels)
