@@ -244,6 +244,29 @@ def checkpoints() -> list[Files]:
     ]
 
 
+INT8_FAMILIES = ("transformer", "bert-classifier", "bert", "gpt2", "vit")
+
+
+def int8s() -> list[Files]:
+    """Checkpoints in int8, each with a layer that has two columns which are not quantised."""
+    from regard.int8 import to_int8
+    from regard.layers.int8 import Int8Linear
+
+    found = []
+    for files in checkpoints():
+        family, config, _ = families.config_from_json(json.loads(files["config.json"]), "config.json")
+        if family not in INT8_FAMILIES:
+            continue
+        torch.manual_seed(0)
+        model = families.build_model(family, config)
+        to_int8(model)
+        layer = next(module for module in model.modules() if isinstance(module, Int8Linear))
+        layer.columns, layer.whole = torch.tensor([1, 5]), torch.full((len(layer.scale), 2), 0.5)
+        weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+        found.append(files | {"model.safetensors": weights})
+    return found
+
+
 def preprocessor(channels: int) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Preprocessing((8, 8), mean=(0.5,) * channels, std=(0.5,) * channels).to_json())
     return found
