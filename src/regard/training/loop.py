@@ -21,14 +21,20 @@ from torch import Tensor, nn
 
 from regard.data.batching import Place
 from regard.data.parts import Divisible, share_of
-from regard.errors import RegardError
+from regard.errors import RegardError, told
 from regard.layers.products import quicken
 from regard.training import checkpoints
 from regard.training.checkpoints import Progress
 from regard.training.company import Company
 from regard.training.compiled import compile_blocks
 from regard.training.freed_memory import keep_freed_memory
-from regard.training.optimizers import load_state_tensors, make_optimizer, set_rate, state_tensors
+from regard.training.optimizers import (
+    check_random_state,
+    load_state_tensors,
+    make_optimizer,
+    set_rate,
+    state_tensors,
+)
 from regard.training.recompute import forget_inside_blocks
 from regard.training.recovery import mend
 from regard.training.run import Run
@@ -119,12 +125,22 @@ class Trainer:
         if self.progress.finished:
             return
         checkpoints.load_weights(self.model, folder)
-        state = checkpoints.load_tensors(folder / checkpoints.OPTIMIZER)
-        torch.set_rng_state(state.pop("random.cpu"))
-        if "random.device" in state:
-            _device_random(self.device).set_rng_state(state.pop("random.device"))
-        load_state_tensors(self.optimizer, state)
+        self._restore(folder / checkpoints.OPTIMIZER)
         self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
+
+    def _restore(self, path: Path) -> None:
+        """The state of the random generators and of the optimiser, from the file of a checkpoint."""
+        state = checkpoints.load_tensors(path)
+        if "random.cpu" not in state:
+            raise RegardError(f"{path}: lacks random.cpu; it is not the state of this run")
+        try:
+            check_random_state(state["random.cpu"])
+            torch.set_rng_state(state.pop("random.cpu"))
+            if "random.device" in state:
+                _device_random(self.device).set_rng_state(state.pop("random.device"))
+            load_state_tensors(self.optimizer, state)
+        except (RegardError, AttributeError, RuntimeError, TypeError) as error:
+            raise RegardError(f"{path}: {told(error)}; it is not the state of this run") from error
 
     def train(self) -> Outcome:
         """Go on until the steps, the minutes or the patience are used up, or somebody presses Ctrl-C."""

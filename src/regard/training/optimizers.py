@@ -1,18 +1,21 @@
 """Optimisers by name, with weight decay on matrices only, and their state as plain tensors."""
 
-from collections.abc import Callable
+import re
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.errors import UsageError
+from regard.errors import RegardError, UsageError, shortened
 from regard.training.muon import Muon
 from regard.training.settings import Training
 from regard.training.shards import share_like
 
 Groups = list[dict[str, Any]]
+STATE_KEY = re.compile(r"([0-9]{1,9})\.([a-z_]+)")  # the number of a parameter, and what is kept of it
 
 
 def adam(groups: Groups, settings: Training) -> Optimizer:
@@ -87,6 +90,8 @@ def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
 
 
 def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Gives an optimiser the state that `state_tensors` returned, and raises RegardError if it cannot be its state."""
+    check_state_tensors(optimizer, tensors)
     saved = optimizer.state_dict()
     saved["state"] = {}
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
@@ -96,3 +101,47 @@ def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None
             tensor = share_like(tensor, parameters[int(index)])
         saved["state"].setdefault(int(index), {})[name] = tensor
     optimizer.load_state_dict(saved)
+
+
+def check_state_tensors(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Raises RegardError unless the tensors have the names, types and shapes of this optimiser's state.
+
+    The fused kernels of torch write into them as if each were as large as its parameter.
+    """
+    owners = [(each, _state_names(optimizer, group)) for group in optimizer.param_groups for each in group["params"]]
+    found: dict[int, set[str]] = {}
+    for key, tensor in tensors.items():
+        match = STATE_KEY.fullmatch(key)
+        index, name = (int(match[1]), match[2]) if match else (-1, "")
+        if not 0 <= index < len(owners) or name not in owners[index][1]:
+            raise RegardError(f"{shortened(key)} is not part of the state of this optimizer")
+        shape = () if name == "step" else tuple(owners[index][0].shape)
+        if tuple(tensor.shape) != shape or not tensor.is_floating_point():
+            raise RegardError(
+                f"{key} is {tensor.dtype} {list(tensor.shape)} but must be a floating-point tensor {list(shape)}"
+            )
+        found.setdefault(index, set()).add(name)
+    for index, names in found.items():
+        if missing := sorted(owners[index][1] - names):
+            raise RegardError(f"{index}.{missing[0]} is missing")
+
+
+def _state_names(optimizer: Optimizer, group: dict[str, Any]) -> set[str]:
+    """What the optimiser keeps of each parameter of a group."""
+    if isinstance(optimizer, torch.optim.RMSprop):
+        return {"step", "square_avg"} | ({"momentum_buffer"} if group["momentum"] > 0 else set())
+    return {"step", "momentum"} if group.get("orthogonal") else {"step", "exp_avg", "exp_avg_sq"}
+
+
+def check_random_state(state: Tensor) -> None:
+    """Raises RegardError unless a state of torch's random generator on the CPU indexes only its own 624 numbers.
+
+    torch checks the size, and each of two counters, but not their sum: `left` numbers are still to be read from `next`.
+    """
+    if state.dtype != torch.uint8 or state.shape != torch.get_rng_state().shape:
+        raise RegardError(
+            f"random.cpu is {state.dtype} {list(state.shape)} but must be the state of torch's random generator"
+        )
+    left, _, place = struct.unpack_from("<iiI", state.numpy().tobytes(), 8)
+    if not 1 <= left <= 624 or (left > 1 and left + place > 625):
+        raise RegardError(f"random.cpu has {left} numbers left from number {place} on but must have 624 in all")
