@@ -117,6 +117,34 @@ def run_folder(folder: Path) -> None:
         loaded.model(*given)
 
 
+def optimizers() -> Sequence[Files]:
+    from fuzz import examples
+
+    return examples.optimizers()
+
+
+def load_optimizer(folder: Path) -> None:
+    """As a run is resumed, and the next step: the kernels of torch write into the state."""
+    import torch
+
+    from fuzz import examples
+    from regard.errors import RegardError
+    from regard.training.checkpoints import load_tensors
+    from regard.training.optimizers import check_random_state, load_state_tensors
+
+    path = the_file(folder) if any(folder.iterdir()) else folder / "adam.safetensors"
+    state = load_tensors(path)
+    _, optimizer = examples.optimizer_of(path.name.removesuffix(".safetensors"))
+    if "random.cpu" not in state:
+        raise RegardError("it lacks random.cpu")
+    check_random_state(state["random.cpu"])
+    generator = torch.Generator()
+    generator.set_state(state.pop("random.cpu"))
+    torch.rand(2000, generator=generator)
+    load_state_tensors(optimizer, state)
+    optimizer.step()
+
+
 def publics() -> Sequence[Files]:
     from fuzz import examples
 
@@ -500,6 +528,7 @@ LOADERS = {
         Loader("checkpoint", "the small files of a checkpoint of ours", ours, load_folder, (".json",)),
         Loader("weights", "model.safetensors of a checkpoint of ours", ours, load_folder, (".safetensors",)),
         Loader("int8", "model.safetensors and config.json in int8, and one run", int8s, run_folder, INT8_FILES),
+        Loader("optimizer", "optimizer.safetensors of a run, and a step", optimizers, load_optimizer),
         Loader("tokenizer", "tokenizer.json of every kind", tokenizers, load_tokenizer),
         Loader("public-tokenizer", "tokenizers in Hugging Face layout", public_tokenizers, load_public_tokenizer),
         Loader("marian-tokenizer", "SentencePiece models and vocab.json", marians, load_marian),

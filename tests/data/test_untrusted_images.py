@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from PIL import EpsImagePlugin, Image, ImageFile
 
+import regard
+from export import tiny_runs
 from fuzz import examples
 from regard.data import images
 from regard.data.captions import CaptionedImage
@@ -158,3 +160,17 @@ def test_no_other_place_opens_images() -> None:
     found = [path.name for path in sorted(package.rglob("*.py")) if "Image.open(" in path.read_text("utf-8")]
     assert found == ["images.py"]
     assert Path(images.__file__).read_text("utf-8").count("= Image.open(") == 1
+
+
+def test_the_verbs_take_bytes_as_they_take_a_file(tmp_path: Path) -> None:
+    tiny_runs.pictures(tmp_path / "run")
+    model = regard.load(tmp_path / "run")
+    content = examples.picture("PNG", "RGB")
+    (tmp_path / "a.png").write_bytes(content)
+    with Image.open(tmp_path / "a.png") as opened:
+        found = model.classify([tmp_path / "a.png", content, opened, io.BytesIO(content)])
+    assert len({tuple(result.probabilities.items()) for result in found}) == 1
+    (alone,) = model.classify(content)  # bytes are one picture, not a sequence of them
+    assert alone.label == found[0].label
+    with pytest.raises(RegardError, match="of no known kind"):
+        model.classify(EPS)

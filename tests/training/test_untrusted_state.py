@@ -117,6 +117,14 @@ def test_a_random_state_that_reads_beyond_its_end_is_refused(left: int, place: i
         check_random_state(random_state(left, place))
 
 
+def test_a_random_state_that_was_never_seeded_is_refused() -> None:
+    state = random_state(624, 1)
+    check_random_state(state)
+    state[12] = 0
+    with pytest.raises(RegardError, match="seeded 0"):
+        check_random_state(state)
+
+
 @pytest.mark.parametrize("state", [torch.zeros(10, dtype=torch.uint8), torch.zeros(5056), torch.zeros(0)])
 def test_a_random_state_of_another_size_is_refused(state: Tensor) -> None:
     with pytest.raises(RegardError, match="must be the state of torch's random generator"):

@@ -142,6 +142,8 @@ def check_random_state(state: Tensor) -> None:
         raise RegardError(
             f"random.cpu is {state.dtype} {list(state.shape)} but must be the state of torch's random generator"
         )
-    left, _, place = struct.unpack_from("<iiI", state.numpy().tobytes(), 8)
-    if not 1 <= left <= 624 or (left > 1 and left + place > 625):
-        raise RegardError(f"random.cpu has {left} numbers left from number {place} on but must have 624 in all")
+    left, seeded, place = struct.unpack_from("<iiI", state.numpy().tobytes(), 8)
+    if seeded != 1 or not 1 <= left <= 624 or (left > 1 and left + place > 625):
+        raise RegardError(
+            f"random.cpu has {left} numbers left from number {place} on, seeded {seeded}, but must have 624 in all"
+        )
