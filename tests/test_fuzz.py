@@ -6,15 +6,18 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.torch import save_file
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save_file
 from tokenizers import Tokenizer as Backend
 
 import regard
-from fuzz import examples, faulty, running
+from fuzz import examples, faulty, mutations, running
 from fuzz.loaders import LOADERS, load_elmo
 from regard import families
 from regard.data.captions import read_captions
@@ -31,6 +34,7 @@ FEWER = 30  # where a case builds a model or writes to the disk
 SLOW = {
     "checkpoint",
     "weights",
+    "int8",
     "public-settings",
     "public-vocabulary",
     "public-weights",
@@ -84,6 +88,34 @@ def test_an_untyped_or_silent_error_is_found(name: str, fault: str, tmp_path: Pa
     assert None in found  # some spoilt files still begin as they should
     assert any((known or "").startswith(fault) for known in found)
     assert "" not in found
+
+
+def test_the_place_of_an_error_is_in_the_package_and_in_no_other_folder_of_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "regard" / "reader.py"
+    path.parent.mkdir()
+    path.write_text("def load(folder):\n    raise KeyError('a')\n")
+    names: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    assert running.judged(names["load"], tmp_path) == "KeyError: 'a'"
+
+    def load(folder: Path) -> None:
+        read_yaml(3, "here")  # type: ignore[arg-type]
+
+    assert re.match(r"\w+ at settings\.py:\d+: ", running.judged(load, tmp_path) or "")
+
+
+def test_whole_numbers_of_safetensors_are_spoilt_in_a_file_that_stays_readable(tmp_path: Path) -> None:
+    files = examples.int8s()[0]["model.safetensors"]
+    before, seen = load(files), set()
+    for number in range(60):
+        draw = Random(number)
+        try:
+            after = load(mutations.safetensors_integers(draw, files))
+        except SafetensorError:  # another count in a tensor of two dimensions
+            continue
+        assert after.keys() == before.keys()
+        seen.update(name for name in after if not torch.equal(after[name], before[name]))
+    assert {name.rpartition(".")[2] for name in seen} == {"columns"}
 
 
 def test_a_case_is_known_by_its_seed_and_number(tmp_path: Path) -> None:

@@ -244,6 +244,54 @@ def checkpoints() -> list[Files]:
     ]
 
 
+INT8_FAMILIES = ("transformer", "bert-classifier", "bert", "gpt2", "vit")
+
+
+def int8s() -> list[Files]:
+    """Checkpoints in int8, each with a layer that has two columns which are not quantised."""
+    from regard.int8 import to_int8
+    from regard.layers.int8 import Int8Linear
+
+    found = []
+    for files in checkpoints():
+        family, config, _ = families.config_from_json(json.loads(files["config.json"]), "config.json")
+        if family not in INT8_FAMILIES:
+            continue
+        torch.manual_seed(0)
+        model = families.build_model(family, config)
+        to_int8(model)
+        layer = next(module for module in model.modules() if isinstance(module, Int8Linear))
+        layer.columns, layer.whole = torch.tensor([1, 5]), torch.full((len(layer.scale), 2), 0.5)
+        weights = save({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+        found.append(files | {"model.safetensors": weights})
+    return found
+
+
+def optimizer_of(name: str) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    """A small model and its optimiser, which has gradients for the next step."""
+    from regard.training.optimizers import make_optimizer
+    from regard.training.settings import Training
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Embedding(3, 2), torch.nn.Linear(2, 4))
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    return model, make_optimizer(model, Training(learning_rate=0.1, optimizer=name))
+
+
+def optimizers() -> list[Files]:
+    """The state of every optimiser after a step, and of a random generator."""
+    from regard.training.optimizers import OPTIMIZERS, state_tensors
+
+    found = []
+    for name in OPTIMIZERS:
+        _, optimizer = optimizer_of(name)
+        optimizer.step()
+        state = state_tensors(optimizer) | {"random.cpu": torch.Generator().manual_seed(0).get_state()}
+        found.append({f"{name}.safetensors": save(state)})
+    return found
+
+
 def preprocessor(channels: int) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Preprocessing((8, 8), mean=(0.5,) * channels, std=(0.5,) * channels).to_json())
     return found

@@ -94,6 +94,57 @@ def load_folder(folder: Path) -> None:
     regard.load(folder, device="cpu")
 
 
+def int8s() -> Sequence[Files]:
+    from fuzz import examples
+
+    return examples.int8s()
+
+
+def run_folder(folder: Path) -> None:
+    """Load a checkpoint and run its model once: the kernels use some tensors as indices."""
+    import torch
+
+    import regard
+
+    loaded = regard.load(folder, device="cpu")
+    config = loaded.model.config
+    if hasattr(config, "image_size"):
+        given = [torch.ones(2, config.channels, config.image_size, config.image_size)]
+    else:
+        tokens = torch.tensor([loaded.tokenizer.encode("the cat sat")] * 2)
+        given = [tokens] * (2 if config.__class__.__module__.endswith("transformer") else 1)
+    with torch.inference_mode():
+        loaded.model(*given)
+
+
+def optimizers() -> Sequence[Files]:
+    from fuzz import examples
+
+    return examples.optimizers()
+
+
+def load_optimizer(folder: Path) -> None:
+    """As a run is resumed, and the next step: the kernels of torch write into the state."""
+    import torch
+
+    from fuzz import examples
+    from regard.errors import RegardError
+    from regard.training.checkpoints import load_tensors
+    from regard.training.optimizers import check_random_state, load_state_tensors
+
+    path = the_file(folder) if any(folder.iterdir()) else folder / "adam.safetensors"
+    state = load_tensors(path)
+    _, optimizer = examples.optimizer_of(path.name.removesuffix(".safetensors"))
+    if "random.cpu" not in state:
+        raise RegardError("it lacks random.cpu")
+    check_random_state(state["random.cpu"])
+    generator = torch.Generator()
+    generator.set_state(state.pop("random.cpu"))
+    torch.rand(2000, generator=generator)
+    load_state_tensors(optimizer, state)
+    optimizer.step()
+
+
 def publics() -> Sequence[Files]:
     from fuzz import examples
 
@@ -144,9 +195,27 @@ def load_tokenizer(folder: Path) -> None:
 
 
 def use(tokenizer: Any) -> None:
+    """The tokens of a text must be rows of an embedding that has one for each token."""
     tokens = tokenizer.encode("the cat sat")
+    if not all(0 <= token < len(tokenizer) for token in tokens):
+        raise AssertionError(f"{tokens} are not tokens of a vocabulary of {len(tokenizer)}")
     tokenizer.words(tokens)
     tokenizer.decode(tokens)
+
+
+def public_tokenizers() -> Sequence[Files]:
+    """As they lie in a folder in Hugging Face layout, without the model."""
+    from fuzz import examples
+
+    endings = ("tokenizer.json", "vocab.txt", "tokenizer_config.json", "vocab.json", "merges.txt")
+    found = [{name: content for name, content in files.items() if name in endings} for files in examples.publics()]
+    return [files for files in found if "tokenizer.json" in files or "vocab.txt" in files or "merges.txt" in files]
+
+
+def load_public_tokenizer(folder: Path) -> None:
+    from regard.public.tokenizing import read_tokenizer
+
+    use(read_tokenizer(folder, 262))
 
 
 def marians() -> Sequence[Files]:
@@ -287,6 +356,32 @@ def load_picture(folder: Path) -> None:
     Preprocessing(8, mean=(0.5,) * 3, std=(0.5,) * 3, crop=(8, 8)).pixels(path)
 
 
+def load_picture_bytes(folder: Path) -> None:
+    """As a server gets them: bytes, a file object, and an image that is already opened must end in the same way."""
+    import io
+    import warnings
+
+    from PIL import Image
+
+    from regard.data.images import OPENED_FORMATS, read_image
+    from regard.errors import RegardError
+
+    path = folder / read_name(folder, "picture")
+    content = path.read_bytes() if path.is_file() else b""
+    try:
+        with Image.open(io.BytesIO(content)) as opened, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found: Image.Image | None = read_image(opened, 3)
+            if opened.format not in OPENED_FORMATS:
+                raise AssertionError(f"{opened.format} was decoded")
+    except (RegardError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        found = None
+    for given in (content, io.BytesIO(content)):
+        image = read_image(given, 3)
+        if found is not None and image.tobytes() != found.tobytes():
+            raise AssertionError("the same bytes became two images")
+
+
 def folders() -> Sequence[Files]:
     from fuzz import examples
 
@@ -339,22 +434,28 @@ def load_cache(folder: Path) -> None:
     from regard.data.token_documents import TokenDocuments
     from regard.data.token_pairs import TokenPairs
 
+    vocabulary = 16  # of the tokenizer that wrote them
+
+    def check(tokens: Any) -> None:
+        if len(tokens) and not 0 <= min(tokens) <= max(tokens) < vocabulary:
+            raise AssertionError("a token that the vocabulary does not have")
+
     (kind,) = (path.name for path in folder.iterdir())
     if kind == "pairs":
-        pairs = TokenPairs(folder / kind)
-        exhaust(pairs[number] for number in range(len(pairs)))
+        pairs = TokenPairs(folder / kind, vocabulary)
+        exhaust(check(side) for number in range(len(pairs)) for side in pairs[number])
         pairs.lengths()
     elif kind == "documents":
-        documents = TokenDocuments(folder / kind)
-        exhaust(documents[number] for number in range(len(documents)))
+        documents = TokenDocuments(folder / kind, vocabulary, labels=2)
+        exhaust(check(documents[number].tokens) for number in range(len(documents)))
         documents.shapes(), documents.token_counts()
     elif kind == "stream":
-        stream = TokenStream(folder / kind)
-        stream[0 : len(stream)], stream.words
+        stream = TokenStream(folder / kind, vocabulary)
+        check(stream[0 : len(stream) + 1]), stream.words
     elif kind == "sentences":
-        TokenSentences(folder / kind)
+        check(TokenSentences(folder / kind, vocabulary).tokens)
     else:
-        images = ImageSet(folder / kind)
+        images = ImageSet(folder / kind, labels=2)
         images.batch(slice(0, 2))
 
 
@@ -417,6 +518,8 @@ def load_zip(folder: Path) -> None:
     exhaust(readable_pictures(found, Preprocessing((8, 8), mean=(0.5,) * 3, std=(0.5,) * 3)))
 
 
+INT8_FILES = (".safetensors", "config.json")  # that are spoilt
+
 LOADERS = {
     loader.name: loader
     for loader in (
@@ -424,7 +527,10 @@ LOADERS = {
         Loader("run-config", "the config.yaml of a run folder", run_configs, load_run_config),
         Loader("checkpoint", "the small files of a checkpoint of ours", ours, load_folder, (".json",)),
         Loader("weights", "model.safetensors of a checkpoint of ours", ours, load_folder, (".safetensors",)),
+        Loader("int8", "model.safetensors and config.json in int8, and one run", int8s, run_folder, INT8_FILES),
+        Loader("optimizer", "optimizer.safetensors of a run, and a step", optimizers, load_optimizer),
         Loader("tokenizer", "tokenizer.json of every kind", tokenizers, load_tokenizer),
+        Loader("public-tokenizer", "tokenizers in Hugging Face layout", public_tokenizers, load_public_tokenizer),
         Loader("marian-tokenizer", "SentencePiece models and vocab.json", marians, load_marian),
         Loader(
             "public-settings",
@@ -456,6 +562,7 @@ LOADERS = {
         Loader("text", "running text, its documents and sentences", texts, load_text),
         Loader("links", "word links in Pharaoh form", links, load_links),
         Loader("picture", "PNG, JPEG, GIF, BMP, TIFF, WebP, PPM", pictures, load_picture),
+        Loader("picture-bytes", "the same as bytes, file objects and opened images", pictures, load_picture_bytes),
         Loader("image-folder", "a folder of pictures per label, stored for training", folders, load_image_folder),
         Loader("preprocessor", "preprocessor_config.json", preprocessors, load_preprocessor),
         Loader("cache", "what a run keeps of its data", caches, load_cache),

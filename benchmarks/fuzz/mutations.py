@@ -415,6 +415,39 @@ def safetensors_header(draw: Random, content: bytes) -> bytes:
     return struct.pack("<Q", said) + changed + data
 
 
+def safetensors_integers(draw: Random, content: bytes) -> bytes:
+    """The values of one tensor of whole numbers are changed, or another count of them is put there; the rest is kept.
+
+    A file without one is flipped.
+    """
+    try:
+        (length,) = struct.unpack("<Q", content[:8])
+        header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+        tensors = [entry for name, entry in header.items() if name != "__metadata__"]
+        tensors.sort(key=lambda entry: entry["data_offsets"])
+        values = [data[slice(*entry["data_offsets"])] for entry in tensors]
+        found = [number for number, entry in enumerate(tensors) if entry["dtype"] in INTEGERS]
+        number = draw.choice([number for number in found if tensors[number]["dtype"] == "I64"] or found)
+    except (ValueError, LookupError, TypeError, AttributeError, struct.error):
+        return flip(draw, content)
+    size = INTEGERS[tensors[number]["dtype"]]
+    count = draw.choice([len(values[number]) // size] * 3 + [0, 1, 2, 5, 70_000])
+    drawn = [draw.choice([*NUMBERS, draw.randrange(-3, 40)]) % 256**size for _ in range(count)]
+    if draw.random() < 0.3:  # in the order that is expected
+        drawn = sorted(draw.randrange(40) for _ in range(count))
+    values[number] = b"".join(value.to_bytes(size, "little") for value in drawn)
+    if len(tensors[number]["shape"]) == 1 or draw.random() < 0.1:
+        tensors[number]["shape"] = [count]
+    end = 0
+    for entry, part in zip(tensors, values, strict=True):
+        entry["data_offsets"] = [end, end := end + len(part)]
+    spelt = json.dumps(header).encode()
+    return struct.pack("<Q", len(spelt)) + spelt + b"".join(values)
+
+
+INTEGERS = {"I8": 1, "I64": 8, "I32": 4, "U8": 1}  # bytes of a number
+
+
 def png_chunk(draw: Random, content: bytes) -> bytes:
     """One chunk of a PNG is changed, left out or doubled; its checksum is right."""
     parts, place = [], 8
@@ -461,7 +494,7 @@ WAYS: dict[str, list[Spoil]] = {
     ".csv": LINES * 2 + BYTES,
     ".txt": LINES * 2 + BYTES,
     ".conllu": LINES * 2 + BYTES,
-    ".safetensors": [safetensors_header] * 10 + BYTES,
+    ".safetensors": [safetensors_header] * 10 + [safetensors_integers] * 5 + BYTES,
     ".png": [png_chunk] * 10 + BYTES,
     "": BYTES,
 }

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
+import regard
 from fuzz.mutations import spoilt
 from regard.errors import RegardError
 
@@ -113,10 +114,20 @@ def judged(load: Callable[[Path], object], folder: Path) -> str | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a panic inside a library is not even an Exception
-        last = [frame for frame in traceback.extract_tb(error.__traceback__) if "/regard/" in frame.filename][-1:]
-        where = "".join(f" at {frame.filename.rpartition('/regard/')[2]}:{frame.lineno}" for frame in last)
-        return f"{type(error).__name__}{where}: {' '.join(str(error).split())[:200]}"
+        return f"{type(error).__name__}{place_of(error)}: {' '.join(str(error).split())[:200]}"
     return None
+
+
+PACKAGE = Path(regard.__file__).parent
+
+
+def place_of(error: BaseException) -> str:
+    """The last line of the library that an error went through, such as " at data/images.py:7"; "" if there is none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if path.is_relative_to(PACKAGE):
+            return f" at {path.relative_to(PACKAGE).as_posix()}:{frame.lineno}"
+    return ""
 
 
 def fault_of(error: RegardError) -> str:

@@ -22,6 +22,7 @@ from regard.errors import RegardError, UsageError, shortened, told
 
 MOST_LAYERS = 500  # of one kind; also heads of a memory, filters by width, blocks: whatever is made one by one
 LARGEST_SIZE = 2**31 - 1
+SPECIAL_TOKENS = ("pad", "separator")  # fields of a Config that hold the number of a token
 ONE_BY_ONE = ("layers", "highways", "read_heads", "write_heads")  # endings of names
 
 
@@ -147,4 +148,17 @@ def config_from_json(values: Mapping[str, Any], place: str) -> tuple[str, Any, s
     if not isinstance(task, str):
         raise RegardError(f"{place}: the task is {shortened(task)} but must be a text")
     with made_of_sizes(f"{place}: a model of the family {family}"):
-        return family, settings.build(home(family).Config, values, place), task
+        config = settings.build(home(family).Config, values, place)
+    refuse_unknown_tokens(config, place)
+    return family, config, task
+
+
+def refuse_unknown_tokens(config: Any, place: str) -> None:
+    """Raises RegardError if a special token of a config is not in its vocabulary; -1 is a token it does not have."""
+    for name in SPECIAL_TOKENS:
+        token = getattr(config, name, None)
+        if token is not None and not -1 <= token < config.vocabulary:
+            raise RegardError(
+                f"{place}: {name} is {shortened(token)} but must be one of the {config.vocabulary} tokens, "
+                "or -1 for none"
+            )

@@ -16,9 +16,10 @@ from torch.overrides import TorchFunctionMode
 
 from regard.attention import MultiHeadAttention
 from regard.decoding.generate import evaluating
-from regard.errors import UsageError
+from regard.errors import RegardError, UsageError
 from regard.layers.blocks import FeedForward
 from regard.layers.int8 import Int8Linear
+from regard.layers.int8_checks import InvalidInt8Layer, check_columns_shape
 from regard.models.gpt2 import GPT2
 from regard.models.transformer import Transformer
 from regard.training import checkpoints
@@ -114,12 +115,19 @@ def stored_in_8_bits(folder: Path) -> bool:
 def load_int8_weights(model: nn.Module, folder: Path) -> None:
     """Fill a model that has not been trained from a checkpoint in 8 bits."""
     to_int8(model)
-    with safe_open(folder / checkpoints.WEIGHTS, "pt") as file:
-        stored = set(file.keys())
-        for name, module in model.named_modules():
-            if isinstance(module, Int8Linear) and f"{name}.columns" in stored:
-                module.reserve(file.get_slice(f"{name}.columns").get_shape()[0])
-    checkpoints.load_weights(model, folder)
+    path = folder / checkpoints.WEIGHTS
+    try:
+        with safe_open(path, "pt") as file:
+            stored = set(file.keys())
+            for name, module in model.named_modules():
+                columns = f"{name}.columns"
+                if isinstance(module, Int8Linear) and columns in stored:
+                    shape = file.get_slice(columns).get_shape()
+                    check_columns_shape(columns, shape, module.weight.shape[1])
+                    module.reserve(*shape)
+        checkpoints.load_weights(model, folder)
+    except InvalidInt8Layer as error:
+        raise RegardError(f"{path}: {error}; it is not a checkpoint of this model") from error
     to_int8(model)  # the output is made of the embedding, which has come only now
 
 

@@ -7,20 +7,16 @@ A caption is kept as its words: lower-case, without punctuation, as captions are
 """
 
 import hashlib
-import io
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PIL import Image
-
-from regard.data.images import Pixels, Preprocessing, formats
+from regard.data.images import Pixels, Preprocessing
 from regard.data.labelled import read_rows
 from regard.data.written import written
-from regard.errors import RegardError, UsageError, listed, shortened, told
+from regard.errors import RegardError, UsageError, listed, shortened
 
 WORD = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 LARGEST_FILE = 1 << 28  # bytes; no picture that can be decoded is larger
@@ -49,17 +45,9 @@ class CaptionedImage:
         """Decoded, as the model reads it."""
         content = self.read()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # odd metadata is no reason to speak,
-                warnings.simplefilter("error", Image.DecompressionBombWarning)  # a file that swells to gigabytes is
-                return preprocessing.pixels(Image.open(io.BytesIO(content), formats=formats()))
+            return preprocessing.pixels(content)
         except RegardError as error:
             raise RegardError(str(error).replace("the picture", self.name, 1)) from error
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-            raise RegardError(f"{self.name}: has more than {Image.MAX_IMAGE_PIXELS} pixels") from error
-        except Exception as error:  # decoders raise whatever they stumble over
-            known = "of no known kind" if isinstance(error, Image.UnidentifiedImageError) else told(error)
-            raise RegardError(f"{self.name}: not a readable picture ({known})") from error
 
 
 def readable_pictures(

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, BinaryIO, TypeGuard
 
 import numpy as np
 import torch
@@ -27,17 +27,21 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from regard.data.index_checks import check_range
 from regard.data.written import written
 from regard.errors import RegardError, UsageError, told
 from regard.files import whole_folder
 
-Picture = str | Path | Image.Image | NDArray[np.uint8]
+Picture = str | Path | bytes | BinaryIO | Image.Image | NDArray[np.uint8]
 Pixels = NDArray[np.uint8]  # [channels, height, width]
 
 SUFFIXES = frozenset([".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"])
 # What those are called by the decoders. No other is tried: some run other programs.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MODES = {1: "L", 3: "RGB"}
+# JPEG files of several pictures are opened by the decoder of JPEG, which then changes the name of the format.
+OPENED_FORMATS = frozenset({*FORMATS, "MPO"})
+MAX_PIXELS = 89_478_485  # of a file; the number above which Pillow warns, 256 MB in RGB
 LARGEST_SIDE = 1 << 13  # pixels of what a model reads
 BILINEAR = int(Image.Resampling.BILINEAR)
 
@@ -192,7 +196,10 @@ def _per_channel(values: Any, channels: int) -> tuple[float, ...]:
 
 
 def read_image(picture: Picture, channels: int) -> Image.Image:
-    """Decode a picture, turn it upright, and make it grey or coloured."""
+    """Decodes a picture, turns it upright, and makes it grey or coloured.
+
+    All pictures of the library are decoded here: files, their bytes, file objects, opened images and arrays.
+    """
     name = _name(picture)
     if isinstance(picture, np.ndarray):
         is_flat = picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] in (3, 4))
@@ -203,14 +210,14 @@ def read_image(picture: Picture, channels: int) -> Image.Image:
         return Image.fromarray(picture).convert(MODES[channels])
     try:
         if isinstance(picture, Image.Image):
+            check_opened(picture)
             return _converted(picture, channels, name)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # odd metadata is no reason to speak,
-            warnings.simplefilter("error", Image.DecompressionBombWarning)  # a file that swells to gigabytes is
-            with _file(picture) as file, Image.open(file, formats=formats()) as opened:
+            warnings.simplefilter("ignore")  # odd metadata is no reason to speak
+            with _file(picture) as file, open_image(file) as opened:
                 return _converted(opened, channels, name)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning, MemoryError) as error:
-        raise RegardError(f"{name}: has more than {Image.MAX_IMAGE_PIXELS} pixels; make it smaller") from error
+    except (Image.DecompressionBombError, MemoryError) as error:
+        raise RegardError(f"{name}: has more than {MAX_PIXELS} pixels; make it smaller") from error
     except FileNotFoundError as error:
         raise UsageError(f"{name}: no such file; name a picture") from error
     except IsADirectoryError as error:
@@ -220,6 +227,35 @@ def read_image(picture: Picture, channels: int) -> Image.Image:
     except Exception as error:  # decoders raise whatever they stumble over
         reason = "of no known kind" if isinstance(error, Image.UnidentifiedImageError) else told(error)
         raise RegardError(f"{name}: not a readable picture ({reason}); save it anew as PNG or JPEG") from error
+
+
+def open_image(source: str | Path | bytes | BinaryIO) -> Image.Image:
+    """Opens a file, its bytes, or a file object as one of the FORMATS, and reads its header only.
+
+    This is the only call of `Image.open` in the library. It raises what Pillow raises, and
+    `Image.DecompressionBombError` if the header announces more than MAX_PIXELS pixels.
+    """
+    image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats())
+    try:
+        check_opened(image)
+    except BaseException:
+        image.close()
+        raise
+    return image
+
+
+def check_opened(image: Image.Image) -> None:
+    """Raises an error unless the pixels of an image may be decoded.
+
+    `Image.open` reads a header only, and loading an image that it opened as PostScript starts Ghostscript. An image
+    without a format was made in memory.
+    """
+    if image.format is None:
+        return
+    if image.format not in OPENED_FORMATS:
+        raise Image.UnidentifiedImageError(f"{image.format} is not one of {', '.join(FORMATS)}")
+    if image.width * image.height > MAX_PIXELS:
+        raise Image.DecompressionBombError(f"{image.width} x {image.height} pixels")
 
 
 @cache
@@ -296,9 +332,12 @@ def _told_suffixes() -> str:
 
 
 class ImageSet:
-    """Pictures of one shape and the numbers of their labels: `images` uint8 [count, channels, height, width]."""
+    """Pictures of one shape and the numbers of their labels: `images` uint8 [count, channels, height, width].
 
-    def __init__(self, folder: Path):
+    With a number of `labels`, all labels must be less than it.
+    """
+
+    def __init__(self, folder: Path, labels: int | None = None):
         try:
             values = json.loads((folder / "report.json").read_text("utf-8"))
             self.report: dict[str, int] = values["report"]
@@ -309,6 +348,7 @@ class ImageSet:
                 raise ValueError("the report or the labels make no sense")
         except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             raise RegardError(f"{folder}: not readable pictures ({told(error)}); delete it to make it anew") from error
+        check_range(self.labels, labels, folder / "labels")
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -20,6 +20,7 @@ import numpy as np
 
 from regard.data.documents import sentence_spans
 from regard.data.frames import encode_around
+from regard.data.index_checks import check_range
 from regard.data.token_pairs import are_starts
 from regard.data.tokenizer import UNKNOWN, Tokenizer
 from regard.errors import RegardError, UsageError, told
@@ -30,9 +31,12 @@ DOCUMENT_STARTS = {"wikitext2": r" = [^=].* = $"}  # the title of an article
 
 
 class TokenSentences:
-    """The tokens of sentence i are `tokens[starts[i]:starts[i + 1]]`, the sentences of document j likewise."""
+    """The tokens of sentence i are `tokens[starts[i]:starts[i + 1]]`, the sentences of document j likewise.
 
-    def __init__(self, folder: Path):
+    With a `vocabulary`, all tokens must be less than it.
+    """
+
+    def __init__(self, folder: Path, vocabulary: int | None = None):
         try:
             self.tokens = np.memmap(folder / "tokens", dtype=np.uint32, mode="r")
             self.starts = np.fromfile(folder / "starts", dtype=np.int64)
@@ -42,6 +46,7 @@ class TokenSentences:
             raise RegardError(f"{folder}: not readable sentences ({told(error)}); delete it to make it anew") from error
         if not are_starts(self.starts, len(self.tokens)) or not are_starts(self.documents, len(self.starts) - 1):
             raise RegardError(f"{folder}: is cut short; delete the folder to make it anew")
+        check_range(self.tokens, vocabulary, folder / "tokens")
 
     def __len__(self) -> int:
         """How many documents there are."""

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from regard.data.batching import Place
+from regard.data.index_checks import check_range
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, told
 from regard.files import whole_folder
@@ -54,9 +55,12 @@ def running_pieces(lines: Iterable[str]) -> Iterator[str]:
 
 
 class TokenStream:
-    """`stream[a:b]` are tokens. Token 0 ends a text that was not there, so that the first real token has a past."""
+    """`stream[a:b]` are tokens. Token 0 ends a text that was not there, so that the first real token has a past.
 
-    def __init__(self, folder: Path):
+    With a `vocabulary`, all tokens must be less than it.
+    """
+
+    def __init__(self, folder: Path, vocabulary: int | None = None):
         try:
             self._tokens = np.memmap(folder / "tokens", dtype=np.uint32, mode="r")
             self.report: dict[str, int] = json.loads((folder / "report.json").read_text("utf-8"))
@@ -67,6 +71,7 @@ class TokenStream:
             ) from error
         if not whole:
             raise RegardError(f"{folder}: tokens is cut short; delete the folder to make it anew")
+        check_range(self._tokens, vocabulary, folder / "tokens")
 
     def __len__(self) -> int:
         """How many tokens there are to predict."""

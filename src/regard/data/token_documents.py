@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from regard.data.batching import TokenBatches
 from regard.data.documents import Encoded, WordEncoder, read_document
 from regard.data.frames import Frame
+from regard.data.index_checks import check_range
 from regard.data.labelled import Labelled
 from regard.data.token_pairs import are_starts
 from regard.errors import RegardError, UsageError, told
@@ -29,9 +30,12 @@ KINDS = {"tokens": np.uint32, "lengths": np.uint32, "offsets": np.int64, "labels
 
 
 class TokenDocuments:
-    """`documents[i]` is an encoded document, `documents.labels[i]` the number of its label."""
+    """`documents[i]` is an encoded document, `documents.labels[i]` the number of its label.
 
-    def __init__(self, folder: Path):
+    With a `vocabulary`, all tokens must be less than it, and with a number of `labels`, all labels.
+    """
+
+    def __init__(self, folder: Path, vocabulary: int | None = None, labels: int | None = None):
         try:
             files = {name: np.memmap(folder / name, dtype=kind, mode="r") for name, kind in KINDS.items()}
             self.report: dict[str, int] = dict(json.loads((folder / "report.json").read_text("utf-8")))
@@ -41,6 +45,8 @@ class TokenDocuments:
             raise RegardError(f"{folder}: not readable documents ({told(error)}); delete it to make it anew") from error
         if not self._is_whole():
             raise RegardError(f"{folder}: is cut short; delete the folder to make it anew")
+        check_range(self.tokens, vocabulary, folder / "tokens")
+        check_range(self.labels, labels, folder / "labels")
 
     def _is_whole(self) -> bool:
         """Documents follow one another, each with a label and a sentence, and their sentences make up their tokens."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from regard.data.index_checks import check_range
 from regard.data.pairs import Pair
 from regard.data.tokenizer import Tokenizer
 from regard.errors import RegardError, told
@@ -26,9 +27,12 @@ ENCODE_AT_ONCE = 4096
 
 
 class TokenPairs:
-    """Pairs of token lists; `pairs[i]` is (source, target), each without special tokens."""
+    """Pairs of token lists; `pairs[i]` is (source, target), each without special tokens.
 
-    def __init__(self, folder: Path):
+    With a `vocabulary`, all tokens must be less than it.
+    """
+
+    def __init__(self, folder: Path, vocabulary: int | None = None):
         self.folder = folder
         try:
             self._offsets = {side: np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r") for side in SIDES}
@@ -43,6 +47,7 @@ class TokenPairs:
         for side in SIDES:
             if not are_starts(self._offsets[side], len(self._tokens[side])):
                 raise RegardError(f"{folder}: {side}.tokens is cut short; delete the folder to make it anew")
+            check_range(self._tokens[side], vocabulary, folder / f"{side}.tokens")
 
     def __len__(self) -> int:
         return len(self._offsets["source"]) - 1

@@ -46,6 +46,9 @@ class Tokenizer:
     def __init__(self, backend: Backend):
         self.backend = backend
         backend.encode_special_tokens = True  # a text that spells <s> is text
+        # A batch decides how long its rows are. The padding of a file may be a number that no token has.
+        backend.no_padding()
+        backend.no_truncation()
         known = next((names for names in CUSTOMS if self._has_all(names)), None)
         known = self._found() if known is None else known
         roles = ("pad", "start", "end", "unknown", "mask")

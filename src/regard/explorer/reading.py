@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import io
 from typing import Any, TypeVar
 
 from PIL import Image
@@ -13,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect, Request
 
-from regard.data.images import formats, read_image
+from regard.data.images import open_image, read_image
 from regard.explorer.limits import PICTURES, PIXELS
 from regard.explorer.refusals import Refusal, explained
 from regard.explorer.schemas import Asked
@@ -77,7 +76,7 @@ def pixels_of(content: bytes, place: str) -> int:
     """How many pixels a picture has by its header, which is all that is read. No other decoder than the allowed ones
     looks at it: some run other programs."""
     try:
-        with Image.open(io.BytesIO(content), formats=formats()) as image:
+        with open_image(content) as image:
             return image.width * image.height
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise Refusal(413, f"{place} has more than {PIXELS:,} pixels; make it smaller") from error
@@ -87,5 +86,4 @@ def pixels_of(content: bytes, place: str) -> int:
 
 def decoded(content: bytes, channels: int) -> Image.Image:
     """Its pixels, upright, grey or coloured."""
-    file: Any = io.BytesIO(content)
-    return read_image(file, channels)
+    return read_image(content, channels)

@@ -17,7 +17,7 @@ same whole numbers are multiplied as floats: as exact, not faster.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -27,8 +27,8 @@ from torch.nn import functional as F
 
 from regard.kernels.ops import Int8Matrix
 from regard.layers.blocks import ACTIVATIONS
+from regard.layers.int8_checks import LARGEST_WEIGHT, check_int8_layer
 
-LARGEST_WEIGHT = 64
 LARGEST_INPUT = 127
 TINY = torch.finfo(torch.float32).tiny  # a row of zeros has a scale, too
 Product = Callable[[Tensor], Tensor]
@@ -101,9 +101,10 @@ class Int8Linear(nn.Module):
         self._packed.clear()  # what was packed lies where the layer was
         return super()._apply(function, recurse)
 
-    def _load_from_state_dict(self, *arguments: Any) -> None:
+    def _load_from_state_dict(self, tensors: Mapping[str, Tensor], prefix: str, *rest: Any) -> None:
+        check_int8_layer(prefix, tensors, *self.weight.shape)
         self._packed.clear()
-        super()._load_from_state_dict(*arguments)
+        super()._load_from_state_dict(tensors, prefix, *rest)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_packed": {}}  # copies pack their own

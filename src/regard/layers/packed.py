@@ -73,11 +73,13 @@ def packed(model: nn.Module) -> Iterator[None]:
 def _enter(module: nn.Module) -> list[tuple[str, Any]]:
     """Puts faster methods into a module, where they are found before its own, unless another block has done so: of this
     thread, around this block, or of another thread. The last one to leave takes them out."""
-    own = vars(module)
-    found = []
-    for name, faster in _faster(module, _orders(module)).items():
-        found.append((name, own.setdefault(name, faster)))
-        own[name].blocks += 1
+    found: list[tuple[str, Any]] = []
+    if isinstance(module, nn.Linear | FeedForward) or hasattr(type(module), "logits"):
+        for name, faster in _faster(module, _orders(module)).items():
+            used = vars(module).setdefault(name, faster)
+            if isinstance(used, _Product | _Parts):  # and not the int8 product of a model in 8 bits
+                used.blocks += 1
+                found.append((name, used))
     return found
 
 
@@ -108,7 +110,7 @@ def _faster(module: Any, orders: Orders) -> dict[str, Any]:
         return found
     if isinstance(module, FeedForward) and isinstance(module.expand, nn.Linear) and _fits(module.expand.weight):
         return {"activated": faster("activated", module.expand.weight, module.expand.bias, module.kind)}
-    if hasattr(module, "logits") and hasattr(module, "output_weight") and _fits(module.output_weight):
+    if hasattr(type(module), "logits") and hasattr(module, "output_weight") and _fits(module.output_weight):
         bias = getattr(module, "output_bias", None)
         return {"logits": faster("logits", module.output_weight, None if bias is None else bias.squeeze(1))}
     return {}

@@ -23,8 +23,6 @@ def read_tokenizer(folder: Path, rows: int) -> Tokenizer:
     """
     with _readable(folder):
         backend = _backend(folder)
-        backend.no_truncation()  # the shape of a batch is not the tokenizer's business
-        backend.no_padding()
         count = 1 + max(backend.get_vocab().values(), default=-1)
         if not count <= rows <= count + MOST_UNUSED_ROWS:
             raise RegardError(

@@ -110,7 +110,8 @@ class Captioner(Verbs):
         finished: Callable[[int], None] | None = None,
         unreadable: Callable[[RegardError], object] | None = None,
     ) -> list[Captioned]:
-        """One result per picture, in order; a picture is a file, a PIL image or an array uint8 [height, width (, 3)].
+        """One result per picture, in order; a picture is a file, its bytes, a PIL image or an array uint8
+        [height, width (, 3)].
 
         One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a caption.
         """

@@ -141,7 +141,8 @@ class ImageClassifier(ImageEmbedder):
         finished: Callable[[int], None] | None = None,
         unreadable: Callable[[RegardError], object] | None = None,
     ) -> list[ClassifiedImage]:
-        """One result per picture, in order; a picture is a file, a PIL image or an array uint8 [height, width (, 3)].
+        """One result per picture, in order; a picture is a file, its bytes, a PIL image or an array uint8
+        [height, width (, 3)].
 
         One that cannot be read is an error, or, when `unreadable` is there to hear of it, a result without a label.
         """

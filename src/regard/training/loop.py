@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from regard.data.batching import Place
 from regard.data.parts import Divisible, share_of
-from regard.errors import RegardError
+from regard.errors import RegardError, told
 from regard.layers.products import quicken
 from regard.processors import limit_threads
 from regard.training import checkpoints
@@ -29,7 +29,13 @@ from regard.training.checkpoints import Progress
 from regard.training.company import Company
 from regard.training.compiled import compile_blocks
 from regard.training.freed_memory import keep_freed_memory
-from regard.training.optimizers import load_state_tensors, make_optimizer, set_rate, state_tensors
+from regard.training.optimizers import (
+    check_random_state,
+    load_state_tensors,
+    make_optimizer,
+    set_rate,
+    state_tensors,
+)
 from regard.training.recompute import forget_inside_blocks
 from regard.training.recovery import mend
 from regard.training.run import Run
@@ -123,10 +129,19 @@ class Trainer:
         if self.progress.finished:
             return
         checkpoints.load_weights(self.model, folder)
-        state = checkpoints.load_tensors(folder / checkpoints.OPTIMIZER)
-        self._set_random_states({name: state.pop(name) for name in list(state) if name.startswith(RANDOM)})
-        load_state_tensors(self.optimizer, state, self.model)
+        self._restore(folder / checkpoints.OPTIMIZER)
         self.run.prune(max(self.settings.keep, self.settings.average), self._counts)
+
+    def _restore(self, path: Path) -> None:
+        """The states of the random generators and of the optimiser, from the file of a checkpoint."""
+        state = checkpoints.load_tensors(path)
+        if f"{RANDOM}cpu" not in state:
+            raise RegardError(f"{path}: lacks {RANDOM}cpu; it is not the state of this run")
+        try:
+            self._set_random_states({name: state.pop(name) for name in list(state) if name.startswith(RANDOM)})
+            load_state_tensors(self.optimizer, state)
+        except (RegardError, AttributeError, RuntimeError, TypeError) as error:
+            raise RegardError(f"{path}: {told(error)}; it is not the state of this run") from error
 
     def _random_states(self) -> dict[str, Tensor]:
         """The states of the random number generators, by the types of their devices."""
@@ -138,8 +153,7 @@ class Trainer:
     def _set_random_states(self, saved: dict[str, Tensor]) -> None:
         """Continue the saved random number generators, where this device is of the type that they were saved on."""
         own = RANDOM + self.device.type
-        if self.device.type != "cpu" and f"{RANDOM}device" in saved:  # version 0.1.0 did not save the device's type
-            saved[own] = saved.pop(f"{RANDOM}device")
+        check_random_state(saved[f"{RANDOM}cpu"])
         torch.set_rng_state(saved[f"{RANDOM}cpu"])
         if self.device.type != "cpu" and own in saved:
             _device_random(self.device).set_rng_state(saved[own])

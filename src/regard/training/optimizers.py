@@ -5,14 +5,15 @@ of a convolution. Biases, norms, embeddings, positions, class tokens and learned
 whatever their shape: they do not decay, and under Muon they learn by AdamW.
 """
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from regard.errors import UsageError
+from regard.errors import RegardError, UsageError, shortened
 from regard.layers.projected_lstm import ProjectedLSTM
 from regard.training.muon import Muon
 from regard.training.settings import Training
@@ -111,21 +112,19 @@ def state_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     }
 
 
-def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor], model: nn.Module) -> None:
-    """Fill the optimiser of `model` with what `state_tensors` returned."""
+def load_state_tensors(optimizer: Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Fill an optimiser with what `state_tensors` returned; RegardError if that cannot be its state."""
+    check_state_tensors(optimizer, tensors)
     saved = optimizer.state_dict()
     saved["state"] = {}
     parameters = [each for group in optimizer.param_groups for each in group["params"]]
     numbers = {name: number for number, name in enumerate(_names(optimizer))}
-    old_names = _names_in_0_1_0(model, isinstance(optimizer, Muon))
     for key, tensor in tensors.items():
         owner, _, name = key.rpartition(".")
-        index = numbers[old_names[int(owner)] if owner.isdecimal() else owner]
+        index = numbers[owner]
         if tensor.shape == parameters[index].shape:
             tensor = share_like(tensor, parameters[index])
         saved["state"].setdefault(index, {})[name] = tensor
-    if isinstance(optimizer, Muon):
-        _drop_old_momenta(optimizer, saved["state"])
     optimizer.load_state_dict(saved)
 
 
@@ -133,19 +132,50 @@ def _names(optimizer: Optimizer) -> list[str]:
     return [name for group in optimizer.param_groups for name in group["param_names"]]
 
 
-def _names_in_0_1_0(model: nn.Module, is_muon: bool) -> list[str]:
-    """Return the names of parameters in the order in which version 0.1.0 numbered them."""
-    tables = {part.weight for part in model.modules() if isinstance(part, nn.Embedding)} if is_muon else set()
+def check_state_tensors(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Raises RegardError unless the tensors have the names, types and shapes of this optimiser's state.
 
-    def group(named: tuple[str, nn.Parameter]) -> int:
-        return 2 if named[1].dim() < 2 else int(named[1] in tables)
+    The fused kernels of torch write into them as if each were as large as its parameter.
+    """
+    owners = {
+        name: (parameter, _state_names(optimizer, group))
+        for group in optimizer.param_groups
+        for name, parameter in zip(group["param_names"], group["params"], strict=True)
+    }
+    found: dict[str, set[str]] = {}
+    for key, tensor in tensors.items():
+        owner, _, name = key.rpartition(".")
+        if owner not in owners or name not in owners[owner][1]:
+            raise RegardError(f"{shortened(key)} is not part of the state of this optimizer")
+        shape = () if name == "step" else tuple(owners[owner][0].shape)
+        if tuple(tensor.shape) != shape or not tensor.is_floating_point():
+            raise RegardError(
+                f"{key} is {tensor.dtype} {list(tensor.shape)} but must be a floating-point tensor {list(shape)}"
+            )
+        found.setdefault(owner, set()).add(name)
+    for owner, names in found.items():
+        if missing := sorted(owners[owner][1] - names):
+            raise RegardError(f"{owner}.{missing[0]} is missing")
 
-    return [name for name, _ in sorted(_learning(model), key=group)]
+
+def _state_names(optimizer: Optimizer, group: dict[str, Any]) -> set[str]:
+    """What the optimiser keeps of each parameter of a group."""
+    if isinstance(optimizer, torch.optim.RMSprop):
+        return {"step", "square_avg"} | ({"momentum_buffer"} if group["momentum"] > 0 else set())
+    return {"step", "momentum"} if group.get("orthogonal") else {"step", "exp_avg", "exp_avg_sq"}
 
 
-def _drop_old_momenta(optimizer: Muon, state: dict[int, dict[str, Tensor]]) -> None:
-    """Version 0.1.0 also orthogonalised the steps of positions: those parameters begin AdamW's averages anew."""
-    steps = [group["orthogonal"] for group in optimizer.param_groups for _ in group["params"]]
-    for index, is_orthogonal in enumerate(steps):
-        if not is_orthogonal and "momentum" in state.get(index, ()):
-            del state[index]
+def check_random_state(state: Tensor) -> None:
+    """Raises RegardError unless a state of torch's random generator on the CPU indexes only its own 624 numbers.
+
+    torch checks the size, and each of two counters, but not their sum: `left` numbers are still to be read from `next`.
+    """
+    if state.dtype != torch.uint8 or state.shape != torch.get_rng_state().shape:
+        raise RegardError(
+            f"random.cpu is {state.dtype} {list(state.shape)} but must be the state of torch's random generator"
+        )
+    left, seeded, place = struct.unpack_from("<iiI", state.numpy().tobytes(), 8)
+    if seeded != 1 or not 1 <= left <= 624 or (left > 1 and left + place > 625):
+        raise RegardError(
+            f"random.cpu has {left} numbers left from number {place} on, seeded {seeded}, but must have 624 in all"
+        )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -123,4 +124,5 @@ def _tokenised(
             skipped=skipped,
         )
 
-    return run_split(run, split, TokenDocuments, write)
+    known = partial(TokenDocuments, vocabulary=len(tokenizer), labels=len(labels))
+    return run_split(run, split, known, write)

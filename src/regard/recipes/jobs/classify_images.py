@@ -1,5 +1,6 @@
 """Image classification runs: labelled pictures, kept as bytes of one shape, and a model that reads images."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,4 +102,4 @@ def _stored(
     def write(folder: Path) -> ImageSet:
         return store_images(section.images(split, data), labels, preprocessing, folder, run.log)
 
-    return run_split(run, split, ImageSet, write)
+    return run_split(run, split, partial(ImageSet, labels=len(labels)), write)

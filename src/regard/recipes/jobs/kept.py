@@ -54,7 +54,7 @@ def run_labels(run: Run, find: Callable[[], list[str]], name: str = LABELS) -> l
     path = run.folder / "data" / name
     if not path.exists():
         write_text(path, json.dumps({"labels": find()}, indent=1, ensure_ascii=False))
-    return list(load_json(path)["labels"])
+    return names_in(path, "labels")
 
 
 def run_split(run: Run, split: str, opened: Callable[[Path], Kept], write: Callable[[Path], Kept]) -> Kept:
@@ -148,11 +148,17 @@ def own_tokenizer(folder: Path, model: nn.Module, load: Callable[[Path], Tokeniz
 
 def own_names(folder: Path, file: str, key: str, count: int) -> list[str]:
     """The names of a model's labels, tags or words, which must be as many as it tells apart."""
-    found = load_json(folder / file).get(key, [])
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise RegardError(f"{folder / file}: {key} is {shortened(found)} but must be a list of texts")
+    found = names_in(folder / file, key)
     if len(found) != count:
         raise RegardError(f"{folder}: {len(found)} {key} lie beside a model of {count}; they do not belong together")
+    return found
+
+
+def names_in(path: Path, key: str) -> list[str]:
+    """The list of names that a JSON file has under a key."""
+    found = load_json(path).get(key)
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise RegardError(f"{path}: {key} is {shortened(found)} but must be a list of texts")
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from torch import nn
@@ -80,4 +81,4 @@ def _stream(split: str, section: TextData, tokenizer: Tokenizer, run: Run, data:
         skipped: Counter[str] = Counter()
         return write_stream(section.lines(split, data, skipped), tokenizer, folder, skipped)
 
-    return run_split(run, split, TokenStream, write)
+    return run_split(run, split, partial(TokenStream, vocabulary=len(tokenizer)), write)

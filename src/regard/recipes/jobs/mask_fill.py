@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,4 +94,4 @@ def _sentences(
         skipped: Counter[str] = Counter()
         return write_sentences(section.documents(split, data, skipped), tokenizer, folder, skipped)
 
-    return run_split(run, split, TokenSentences, write)
+    return run_split(run, split, partial(TokenSentences, vocabulary=len(tokenizer)), write)

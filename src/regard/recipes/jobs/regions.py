@@ -101,7 +101,7 @@ def _stored(split: str, pictures: Sequence[CaptionedImage], preprocessing: Prepr
         numbers = [str(row) for row in range(len(pictures))]
         return store_images(_numbered(pictures, preprocessing, run.log), numbers, preprocessing, folder)
 
-    return run_split(run, split, ImageSet, write)
+    return run_split(run, split, partial(ImageSet, labels=len(pictures)), write)
 
 
 def _numbered(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from torch import nn
@@ -83,4 +84,4 @@ def _tokenised(
         pairs = section.pairs(split, data, skipped)
         return tokenise(pairs, tokenizer, folder, max_length=section.max_length, skipped=skipped)
 
-    return run_split(run, split, TokenPairs, write)
+    return run_split(run, split, partial(TokenPairs, vocabulary=len(tokenizer)), write)
