@@ -508,12 +508,21 @@ def _overlap(written: list[Span], read: list[Span]) -> bool:
 
 
 def _pointers(*tensors: Tensor | None) -> list[Any] | None:
-    """Where the tensors lie, None for None; None if one has no memory, as inside of vmap, grad and functionalize."""
-    try:
-        found = [None if each is None else each.data_ptr() for each in tensors]
-    except RuntimeError:
-        return None
-    return None if 0 in found else found
+    """Where the tensors lie, None for None; None if one has no memory, as inside of vmap, grad and functionalize, or
+    begins between two numbers, as `torch.frombuffer` allows."""
+    found: list[Any] = []
+    for each in tensors:
+        if each is None:
+            found.append(None)
+            continue
+        try:
+            pointer = each.data_ptr()
+        except RuntimeError:
+            return None
+        if not pointer or pointer % each.element_size():
+            return None
+        found.append(pointer)
+    return found
 
 
 def _call(name: str, *arguments: Any) -> Any:
