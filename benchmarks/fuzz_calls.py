@@ -39,7 +39,7 @@ def main() -> None:
     if arguments.case is not None:
         return again(arguments.seed, arguments.case)
     started = time.perf_counter()
-    outcomes = [outcome for outcome in run(arguments.seed, arguments.cases)]
+    outcomes = run(arguments.seed, arguments.cases)
     counts = Counter(outcome["kind"] for outcome in outcomes)
     failures = [outcome for outcome in outcomes if outcome["kind"] in calls.FAILURES]
     print(", ".join(f"{count:,} {kind}" for kind, count in counts.most_common()), f"; {len(failures)} failures", sep="")
@@ -62,9 +62,7 @@ def note(arguments: argparse.Namespace, outcomes: Any, counts: Any, failures: An
         "seconds": round(seconds, 1),
         "functions": functions,
     }
-    write_result(
-        RESULT, f"python benchmarks/fuzz_calls.py --cases {arguments.cases} --seed {arguments.seed}", numbers
-    )
+    write_result(RESULT, f"python benchmarks/fuzz_calls.py --cases {arguments.cases} --seed {arguments.seed}", numbers)
 
 
 def run(seed: int, cases: int) -> list[dict[str, Any]]:
@@ -85,9 +83,7 @@ def run(seed: int, cases: int) -> list[dict[str, Any]]:
                 break
             what = f"{lines[-1] if lines else 'before the first case'}: exit code {ended.returncode}"
             print(f"  case {len(outcomes)}: the process ended: {what}", flush=True)
-            outcomes.append(
-                {"case": len(outcomes), "kind": "the process ended", "what": what, "function": "?"}
-            )
+            outcomes.append({"case": len(outcomes), "kind": "the process ended", "what": what, "function": "?"})
             journal.unlink(missing_ok=True)
     return outcomes
 

@@ -57,8 +57,10 @@ def resized(tensor: Tensor, random: Random) -> Tensor:
     shape = list(tensor.shape)
     wanted = random.choice([size, shape[dimension] + 1, max(0, shape[dimension] - 1)])
     index = torch.arange(wanted) % max(1, shape[dimension])
-    return tensor.index_select(dimension, index) if shape[dimension] else tensor.new_zeros(
-        [*shape[:dimension], wanted, *shape[dimension + 1 :]]
+    return (
+        tensor.index_select(dimension, index)
+        if shape[dimension]
+        else tensor.new_zeros([*shape[:dimension], wanted, *shape[dimension + 1 :]])
     )
 
 
@@ -75,6 +77,8 @@ def negated(tensor: Tensor, random: Random) -> Tensor:
 
 
 def between_bytes(tensor: Tensor, random: Random) -> Tensor:
+    if tensor.is_quantized:
+        raise ValueError("torch ends the process")
     memory = bytearray(tensor.nbytes + 8)
     offset = random.randrange(1, 8)
     moved = torch.frombuffer(memory, dtype=tensor.dtype, offset=offset, count=max(1, tensor.numel()))
@@ -112,6 +116,10 @@ def nested(tensor: Tensor, random: Random) -> Tensor:
         warnings.simplefilter("ignore")  # that nested tensors are a prototype
         layout = random.choice([torch.strided, torch.jagged])
         return torch.nested.nested_tensor(list(tensor.unbind(0)), layout=layout)
+
+
+def zeros_without_memory(tensor: Tensor, random: Random) -> Tensor:
+    return torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype)
 
 
 def made_in_inference(tensor: Tensor, random: Random) -> Tensor:
@@ -158,7 +166,7 @@ KINDS: list[Change] = [
     lambda tensor, random: Wrapper(tensor),
     lambda tensor, random: nn.Parameter(tensor, requires_grad=False),
     lambda tensor, random: FakeTensorMode().from_tensor(tensor),
-    lambda tensor, random: torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype),
+    zeros_without_memory,
     lambda tensor, random: torch.empty(0).set_(torch.UntypedStorage(0)),
     gradual,
     made_in_inference,
@@ -171,13 +179,14 @@ KINDS: list[Change] = [
 ALL: list[Change] = [*SHAPES, *STRIDES, *KINDS]
 
 
-def spoilt(operands: list[Any], random: Random) -> tuple[list[Any], list[str]]:
-    """Operands of which up to three were changed, and which ones; a change that torch refuses is left out."""
+def spoilt(operands: list[Any], random: Random, may_lack_memory: bool) -> tuple[list[Any], list[str]]:
+    """Operands of which up to three were changed, and which ones; a change that torch refuses is left out. Zeros
+    without memory, which end the process in some of torch's own kernels, are among them only if they may be."""
     found, notes = list(operands), []
     for _ in range(random.choice([0, 1, 1, 1, 1, 2, 2, 3])):
         place = random.randrange(len(found))
         number = random.randrange(len(ALL))
-        if type(found[place]) is not Tensor:
+        if type(found[place]) is not Tensor or (ALL[number] is zeros_without_memory and not may_lack_memory):
             continue
         try:
             found[place] = ALL[number](found[place], random)

@@ -2,10 +2,10 @@
 
     python tests/kernels/sanitize.py [--examples 150]
 
-Each variant that the processor can run is loaded in a process of its own, in which torch allocates from AddressSanitizer,
-too; the others are compiled, and counted as skipped. Then an overrun of one byte is written into each kernel in turn, and
-the process that runs the kernel must end with the report of it. Exit code 1 if a property fails, if a sanitizer reports
-anything, or if a planted overrun is not reported.
+Each variant that the processor can run is loaded in a process of its own, in which torch allocates memory from
+AddressSanitizer, too; the others are compiled, and counted as skipped. Then an overrun of one byte is written into each
+kernel in turn, and the process that runs the kernel must end with the report of it. Exit code 1 if a property fails, if
+a sanitizer reports anything, or if a planted overrun is not reported.
 """
 
 import argparse
@@ -34,7 +34,7 @@ FLAGS = [
     *(OPTIMISATION, "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow"),
     "-fno-sanitize-recover=undefined,float-cast-overflow",
 ]
-LIBRARIES = ("libasan.so", "libubsan.so")
+LIBRARIES = ("libasan.so", "libubsan.so", "libstdc++.so.6")  # the last, so that exceptions of torch are seen
 RESULT = "properties checked: "
 JOBS = 2
 

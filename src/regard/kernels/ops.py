@@ -451,9 +451,9 @@ def _are_plain(dtype: torch.dtype, *tensors: Tensor) -> bool:
 
 def _have_no_graph(*tensors: Tensor) -> bool:
     """Whether all are plain float32 tensors whose changes autograd need not know of."""
-    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+    if _num_dispatch_modes() or not _are_floats(*tensors):
         return False
-    return not _num_dispatch_modes() and _are_floats(*tensors)
+    return not (torch.is_grad_enabled() and any(each.requires_grad for each in tensors))
 
 
 def _has_size(states: Tensor, inputs: int) -> bool:
