@@ -3,7 +3,7 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 
-.PHONY: help setup demo test lint type format docs bench measure clean
+.PHONY: help setup demo test sanitize lint type format docs bench measure clean
 
 help:  ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -15,6 +15,9 @@ demo: $(VENV)/.ready-base  ## Train the demo translator, report, write its atten
 
 test: $(VENV)/.ready-test  ## Run the whole test suite
 	$(BIN)/pytest -n auto --dist loadfile
+
+sanitize: $(VENV)/.ready-test  ## Check the C kernels with AddressSanitizer and UBSan, in every variant
+	$(BIN)/python tests/kernels/sanitize.py
 
 lint: $(VENV)/.ready-lint  ## Check style and formatting
 	$(BIN)/ruff check .

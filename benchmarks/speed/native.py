@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.kernels import ops
-from regard.layers import gru_step
+from regard.kernels import ops, reference
 from regard.layers.int8 import Int8Linear, TorchMatrix8
 from regard.training.freed_memory import keep_freed_memory
 from speed.rounds import ROUNDS, Work, compare
@@ -190,7 +189,7 @@ def steps_of_a_gru() -> dict[str, dict[str, Work]]:
         state, gradient = torch.randn(2, 1, rows, GRU_SIZE)
         given = (gates, product, state, gradient)
         ours = partial(there_and_back, ops.gru_step, ops.gru_step_backward, *given)
-        theirs = partial(there_and_back, gru_step.plain_ahead, gru_step.plain_back, *given)
+        theirs = partial(there_and_back, reference.gru_step, reference.gru_step_backward, *given)
         agree("steps of a GRU", ours(), theirs())
         found[f"a GRU's step, {rows} rows"] = {"regard": repeated(ours), "torch": repeated(theirs)}
     return found

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from regard.attention import masks
 from regard.attention.alignments import masked_softmax
 from regard.attention.memory import Attended
+from regard.errors import RegardError
 from regard.kernels import ops
 
 Allowed = Bool[Tensor, "..."] | None  # broadcasts to [..., queries, keys]
@@ -46,6 +47,8 @@ def attend(
     `scale` is 1 / sqrt(size) unless given. `keep` says that all weights will be asked for: a kernel that has them at
     hand then does not let them go.
     """
+    if keys.shape[-2] != values.shape[-2]:  # torch's kernel does not check it, and reads beyond the values
+        raise RegardError(f"{keys.shape[-2]} keys have {values.shape[-2]} values: give as many values as keys")
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     if mask is not None and mask.dim() == 1:
         mask = masks.over_queries(mask)

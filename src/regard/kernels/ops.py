@@ -73,9 +73,9 @@ def linear(
     activation: str = "none",
 ) -> Float[Tensor, "*batch outputs"] | None:
     """f(W x + b) for a few rows, of a matrix as it lies in memory."""
-    if not _may_infer() or not _are_floats(states, weight) or not (bias is None or _are_floats(bias)):
+    if not _may_infer() or not _are_plain(torch.float32, states, weight) or not weight.is_contiguous():
         return None
-    if weight.dim() != 2 or not weight.is_contiguous():
+    if weight.dim() != 2 or not (bias is None or _are_plain(torch.float32, bias)):
         return None
     outputs, inputs = weight.shape
     if not _has_size(states, inputs) or not (bias is None or _is_vector(bias, outputs)) or not outputs:
@@ -99,12 +99,12 @@ def add_norm(
     epsilon: float,
 ) -> Float[Tensor, "*batch size"] | None:
     """LayerNorm(x + z)."""
-    if not _may_infer() or not _are_floats(states, added, weight, bias) or states.shape != added.shape:
+    if not _may_infer() or not _are_plain(torch.float32, states, added, weight, bias):
         return None
-    if states.dim() == 0:
+    shape, size = states.shape, weight.numel()
+    if shape[-1:] != (size,) or added.shape != shape or not size:
         return None
-    size = states.shape[-1]
-    if not size or not _is_vector(weight, size) or not _is_vector(bias, size):
+    if weight.shape != (size,) or bias.shape != (size,) or not (weight.is_contiguous() and bias.is_contiguous()):
         return None
     states, added = states.contiguous(), added.contiguous()
     result = torch.empty_like(states)
@@ -225,7 +225,7 @@ def attention_with_weights(
 
 def _can_attend(query: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None) -> bool:
     """Whether kernels can read these tensors as they lie in memory."""
-    if not _may_infer() or not _are_floats(query, keys, values) or query.dim() != 4:
+    if not _may_infer() or not _are_plain(torch.float32, query, keys, values) or query.dim() != 4:
         return False
     if allowed is not None and (not _are_plain(torch.bool, allowed) or allowed.dim() > 4):
         return False
@@ -461,9 +461,9 @@ def _are_plain(dtype: torch.dtype, *tensors: Tensor) -> bool:
 
 def _have_no_graph(*tensors: Tensor) -> bool:
     """Whether all are plain float32 tensors whose changes autograd need not know of."""
-    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+    if _num_dispatch_modes() or not _are_floats(*tensors):
         return False
-    return not _num_dispatch_modes() and _are_floats(*tensors)
+    return not (torch.is_grad_enabled() and any(each.requires_grad for each in tensors))
 
 
 def _has_size(states: Tensor, inputs: int) -> bool:
@@ -523,12 +523,16 @@ def _overlap(written: list[Span], read: list[Span]) -> bool:
 
 
 def _pointers(*tensors: Tensor | None) -> list[int] | None:
-    """Where the tensors lie, 0 for None; None if one has no memory, as inside of vmap, grad and functionalize."""
+    """Where the tensors lie, 0 for None. None if one has no memory, as inside of vmap, grad and functionalize, or if
+    one begins between two numbers, as `torch.frombuffer` allows."""
     found = []
     try:
         for each in tensors:
-            pointer = 0 if each is None else each.data_ptr()
-            if each is not None and not pointer:
+            if each is None:
+                found.append(0)
+                continue
+            pointer = each.data_ptr()
+            if not pointer or (pointer & 3 and pointer % each.element_size()):
                 return None
             found.append(pointer)
     except RuntimeError:

@@ -6,17 +6,16 @@ pre-norm                 x = x + Dropout(f(LayerNorm(x)))
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention import Memory, MultiHeadAttention
 from regard.attention.unpadded import on_real_tokens, while_reading
 from regard.errors import UsageError
 from regard.kernels import ops
+from regard.kernels.reference import ACTIVATIONS
 from regard.layers.dropout import Dropout
 
 States = Float[Tensor, "batch length size"]
@@ -39,14 +38,6 @@ class BlockSizes:
         """As the settings of a model have them, but for what is given."""
         names = [field.name for field in fields(cls) if hasattr(config, field.name)]
         return cls(**{name: getattr(config, name) for name in names} | given)
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,  # x Phi(x), exactly
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,  # x sigmoid(x), also called swish
-}
 
 
 class FeedForward(nn.Module):
@@ -83,12 +74,12 @@ class Residual(nn.Module):
     def forward(self, states: States, sublayer: Callable[[States], States]) -> States:
         if self.pre_norm:
             return states + self.dropout(sublayer(self.norm(states)))
-        added = self.dropout(sublayer(states))
-        if not self.norm._forward_hooks:  # whoever watches the norm has it called
-            normed = ops.add_norm(states, added, self.norm.weight, self.norm.bias, self.norm.eps)
+        added, norm = self.dropout(sublayer(states)), self.norm
+        if not norm._forward_hooks:  # whoever watches the norm has it called
+            normed = ops.add_norm(states, added, norm.weight, norm.bias, norm.eps)
             if normed is not None:
                 return normed
-        return self.norm(states + added)
+        return norm(states + added)
 
 
 class SelfAttentionBlock(nn.Module):

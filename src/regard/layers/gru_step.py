@@ -12,17 +12,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from regard.kernels import ops
+from regard.kernels import ops, reference
+from regard.kernels.reference import Gates, States
 from regard.layers.full_precision import apply_in_full
-
-States = Float[Tensor, "directions rows size"]
-Gates = Float[Tensor, "directions rows gates"]  # r, z and n side by side
 
 
 def ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
     """Writes h' to `following`, and r, z and n to `kept`."""
     if not ops.gru_step(following, kept, gates, product, state):
-        plain_ahead(following, kept, gates, product, state)
+        reference.gru_step(following, kept, gates, product, state)
 
 
 def back(
@@ -31,30 +29,7 @@ def back(
     """Writes the gradients of g and p. That of h' is `gradient` + `carried`; `carried` becomes that of h, without the
     part that comes through p."""
     if not ops.gru_step_backward(to_gates, to_product, carried, gradient, kept, product, state):
-        plain_back(to_gates, to_product, carried, gradient, kept, product, state)
-
-
-def plain_ahead(following: States, kept: Gates, gates: Gates, product: Gates, state: States) -> None:
-    size = state.shape[-1]
-    doors, new = kept.split([2 * size, size], dim=-1)
-    torch.add(gates[..., : 2 * size], product[..., : 2 * size], out=doors).sigmoid_()
-    torch.addcmul(gates[..., 2 * size :], doors[..., :size], product[..., 2 * size :], out=new).tanh_()
-    torch.lerp(new, state, doors[..., size:], out=following)
-
-
-def plain_back(
-    to_gates: Gates, to_product: Gates, carried: States, gradient: States, kept: Gates, product: Gates, state: States
-) -> None:
-    reset, update, new = kept.chunk(3, dim=-1)
-    to_reset, to_update, to_new = to_gates.chunk(3, dim=-1)
-    total = carried + gradient
-    torch.mul(total, update, out=carried)
-    to_new.copy_(torch.ops.aten.tanh_backward(total - carried, new))
-    to_update.copy_(torch.ops.aten.sigmoid_backward(total * (state - new), update))
-    recalled = product[..., 2 * state.shape[-1] :]
-    to_reset.copy_(torch.ops.aten.sigmoid_backward(to_new * recalled, reset))
-    to_product.copy_(to_gates)
-    to_product[..., 2 * state.shape[-1] :] *= reset
+        reference.gru_step_backward(to_gates, to_product, carried, gradient, kept, product, state)
 
 
 class _Step(torch.autograd.Function):

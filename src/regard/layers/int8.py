@@ -150,7 +150,13 @@ def _packed(weight: Int[Tensor, "outputs inputs"], scale: Float[Tensor, "outputs
             F.linear((states.clamp(-1, 1) * LARGEST_INPUT).round(), weight.to(states.dtype)) * (scale / LARGEST_INPUT)
         )
     kernel, operator = _fbgemm(weight, scale), getattr(torch.ops.quantized, OPERATOR).default
-    return lambda states: operator(states.contiguous(), 1 / LARGEST_INPUT, LARGEST_INPUT + 1, kernel)
+
+    def product(states: Tensor) -> Tensor:
+        rows = torch.atleast_2d(states).contiguous()
+        found: Tensor = operator(rows, 1 / LARGEST_INPUT, LARGEST_INPUT + 1, kernel)
+        return found.view(*states.shape[:-1], len(scale))
+
+    return product
 
 
 def _has_fbgemm(device: torch.device) -> bool:

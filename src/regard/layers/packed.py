@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from regard.kernels import ops
 from regard.layers.blocks import FeedForward
-from regard.layers.products import has_onednn
+from regard.layers.products import has_onednn, is_bias
 
 FEWEST = 2**17  # numbers in a matrix that is worth the call
 MOST = 2**29  # numbers in all matrices of a model: two gigabytes are not held twice
@@ -120,6 +120,7 @@ def _fits(weight: Any) -> bool:
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
+        and weight.dim() == 2
         and weight.numel() >= FEWEST
         and weight.is_contiguous()
     )
@@ -175,14 +176,16 @@ class _Product:
         return self.plain(states) if result is None else result
 
     def _can_use_onednn(self, states: Tensor) -> bool:
-        """Whether oneDNN may multiply: it gets no states of another width, dtype or kind, and computes no gradient."""
+        """Whether oneDNN may multiply: it gets no operands of another shape, dtype or kind, and computes no gradient.
+        Of a bias it reads as many numbers as there are outputs, one after the other, wherever they lie."""
         return (
             not torch.is_grad_enabled()
             and not torch.is_autocast_enabled("cpu")
+            and ops.is_ordinary(states, self.weight)
             and states.dim() > 0
             and states.numel() > 0
             and states.shape[-1] == self.weight.shape[1]
-            and ops.is_ordinary(states)
+            and (self.bias is None or is_bias(self.bias, self.weight.shape[0]))
         )
 
     def _in_order(self, rows: int) -> Tensor | None:

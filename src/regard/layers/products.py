@@ -108,14 +108,20 @@ def _suit(states: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     """Whether oneDNN can multiply these, and is worth the call."""
     return (
         are_better()
+        and states.numel() * weight.numel() >= LEAST  # at the least: most products are too small
+        and ops.is_ordinary(states, weight)
         and states.dim() > 0
         and weight.dim() == 2
         and states.shape[-1] == weight.shape[1]
         and states.numel() * weight.shape[0] >= LEAST
-        and (bias is None or (bias.shape == weight.shape[:1] and ops.is_ordinary(bias)))
-        and ops.is_ordinary(states, weight)
+        and (bias is None or is_bias(bias, weight.shape[0]))
         and not (torch.compiler.is_compiling() or torch.jit.is_tracing())
     )
+
+
+def is_bias(bias: Tensor, outputs: int) -> bool:
+    """Whether oneDNN can add this: it checks neither the shape of a bias nor its stride."""
+    return bias.shape == (outputs,) and bias.is_contiguous() and ops.is_ordinary(bias)
 
 
 @cache
