@@ -118,10 +118,6 @@ def nested(tensor: Tensor, random: Random) -> Tensor:
         return torch.nested.nested_tensor(list(tensor.unbind(0)), layout=layout)
 
 
-def zeros_without_memory(tensor: Tensor, random: Random) -> Tensor:
-    return torch._efficientzerotensor(tensor.shape, dtype=tensor.dtype)
-
-
 def made_in_inference(tensor: Tensor, random: Random) -> Tensor:
     with torch.inference_mode():
         return tensor.clone()
@@ -166,7 +162,6 @@ KINDS: list[Change] = [
     lambda tensor, random: Wrapper(tensor),
     lambda tensor, random: nn.Parameter(tensor, requires_grad=False),
     lambda tensor, random: FakeTensorMode().from_tensor(tensor),
-    zeros_without_memory,
     lambda tensor, random: torch.empty(0).set_(torch.UntypedStorage(0)),
     gradual,
     made_in_inference,
@@ -179,14 +174,13 @@ KINDS: list[Change] = [
 ALL: list[Change] = [*SHAPES, *STRIDES, *KINDS]
 
 
-def spoilt(operands: list[Any], random: Random, may_lack_memory: bool) -> tuple[list[Any], list[str]]:
-    """Operands of which up to three were changed, and which ones; a change that torch refuses is left out. Zeros
-    without memory, which end the process in some of torch's own kernels, are among them only if they may be."""
+def spoilt(operands: list[Any], random: Random) -> tuple[list[Any], list[str]]:
+    """Operands of which up to three were changed, and which ones; a change that torch refuses is left out."""
     found, notes = list(operands), []
     for _ in range(random.choice([0, 1, 1, 1, 1, 2, 2, 3])):
         place = random.randrange(len(found))
         number = random.randrange(len(ALL))
-        if type(found[place]) is not Tensor or (ALL[number] is zeros_without_memory and not may_lack_memory):
+        if type(found[place]) is not Tensor:
             continue
         try:
             found[place] = ALL[number](found[place], random)

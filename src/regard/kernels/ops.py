@@ -463,6 +463,8 @@ def _have_no_graph(*tensors: Tensor) -> bool:
     """Whether all are plain float32 tensors whose changes autograd need not know of."""
     if _num_dispatch_modes() or not _are_floats(*tensors):
         return False
+    if not torch.is_inference_mode_enabled() and any(each.is_inference() for each in tensors):
+        return False  # torch refuses to write to those
     return not (torch.is_grad_enabled() and any(each.requires_grad for each in tensors))
 
 
