@@ -16,9 +16,9 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "regard"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
 # Used everywhere: they would only cross the picture out.
-EVERYWHERE = {"errors", "files", "settings", "progress", "int8", "__init__", "__main__"}
+EVERYWHERE = {"errors", "fallbacks", "files", "processors", "settings", "progress", "int8", "__init__", "__main__"}
 # Modules that stand with others.
-TOGETHER = {"looking": "loading", "demo": "cli"}
+TOGETHER = {"looking": "loading", "demo": "cli", "diagnosis": "cli"}
 SAID = {
     "kernels": "kernels in C",
     "attention": "score, align, read; masks; recording",

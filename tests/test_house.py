@@ -160,7 +160,7 @@ POINTERS = {"data_ptr", "ctypes", "from_address", "const_data_ptr"}
 # Where memory is addressed, and why: calls into C, the types of the library's functions, and malloc's settings.
 MAY_POINT = {"kernels/ops.py", "kernels/build.py", "training/freed_memory.py"}
 # Storages are compared there, and never read.
-COMPARES = {"int8.py", "plan/traced.py"}
+COMPARES = {"explorer/sizes.py", "int8.py", "plan/traced.py"}
 
 
 def pointers_used(tree: ast.AST) -> set[str]:
