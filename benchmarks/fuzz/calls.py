@@ -400,7 +400,7 @@ def pushed_forward(call: Call, operands: list[Any]) -> Any:
 
 
 TRANSFORMS = [with_gradient, without_gradient, in_autocast, among_fakes, traced, mapped, differentiated]
-# Not torch.func.functionalize: after some of its exceptions, torch ends the process in later cases, without kernels, too.
+# Not torch.func.functionalize: after some of its exceptions, torch ends the process later, even without kernels.
 MODES = [*[in_inference] * 8, *TRANSFORMS, pushed_forward]
 
 
@@ -427,6 +427,8 @@ class Case:
     def result(self, with_kernels: bool) -> tuple[bool, Any]:
         """Whether there is a result, and this or the exception."""
         operands, call, _ = self.operands()
+        if self.mode in (mapped, differentiated, pushed_forward) and any(map(is_sparse, operands)):
+            return False, ValueError("after function transforms of such tensors, torch ends the process later")
         with contextlib.nullcontext() if with_kernels else plain():
             try:
                 return True, self.mode(call, operands)
@@ -451,6 +453,10 @@ class Case:
         if kind in FAILURES:
             what = f"{self}: {what}"
         return {"kind": kind, "what": what, "function": self.name}
+
+
+def is_sparse(operand: Any) -> bool:
+    return isinstance(operand, Tensor) and operand.layout is not torch.strided
 
 
 def one_line(error: Any) -> str:

@@ -120,6 +120,7 @@ def _fits(weight: Any) -> bool:
     return (
         weight.device.type == "cpu"
         and weight.dtype == torch.float32
+        and weight.layout is torch.strided
         and weight.dim() == 2
         and weight.numel() >= FEWEST
         and weight.is_contiguous()
