@@ -1,4 +1,4 @@
-"""`regard doctor` reports the kernels, threads, packages and fallbacks that are in use, and the reason of each fallback."""
+"""`regard doctor` reports the kernels, threads, packages and fallbacks in use, and the reason of each fallback."""
 
 import json
 import os
