@@ -133,10 +133,10 @@ ENDPOINTS = (*VERBS, *(f"look/{name}" for name in QUESTIONS))
 
 def spoilt_request(draw: Random, path: str, body: Body, others: Sequence[Body]) -> Request:
     """An example after one of the ways to spoil it."""
-    body = json.loads(json.dumps(body))
-    images = places_of_images(body)
     if draw.random() < 0.1:
-        body |= draw.choice(others)  # fields that belong elsewhere
+        body = body | draw.choice(others)  # fields that belong elsewhere
+    body = json.loads(json.dumps(body))  # of its own, to be changed
+    images = places_of_images(body)
     if "text" in body and draw.random() < 0.1:
         body["text"] = draw.choice([*EPISODES, *TEXTS])
     way = draw.random()
