@@ -10,8 +10,9 @@ from torch import Tensor
 
 import regard
 from export import tiny_runs
-from regard.errors import RegardError
+from regard.errors import RegardError, UsageError
 from regard.int8 import to_int8
+from regard.layers.blocks import FeedForward
 from regard.layers.int8 import Int8Linear
 
 Change = Callable[[Tensor], Tensor]
@@ -129,3 +130,8 @@ def test_a_whole_of_another_shape_is_refused() -> None:
     tensors = {**layer.state_dict(), "whole": torch.zeros(4, 2)}
     with pytest.raises(RegardError, match=r"whole has the shape \[4, 2\] but must have \[8, 2\]"):
         layer.load_state_dict(tensors, assign=True)
+
+
+def test_a_feed_forward_net_without_weights_is_refused() -> None:
+    with pytest.raises(UsageError, match="a feed-forward net of 8 by 0 has no weights"):
+        FeedForward(8, 0)

@@ -436,7 +436,8 @@ def safetensors_integers(draw: Random, content: bytes) -> bytes:
     if draw.random() < 0.3:  # in the order that is expected
         drawn = sorted(draw.randrange(40) for _ in range(count))
     values[number] = b"".join(value.to_bytes(size, "little") for value in drawn)
-    if len(tensors[number]["shape"]) == 1 or draw.random() < 0.1:
+    shape = tensors[number].get("shape")
+    if (isinstance(shape, list) and len(shape) == 1) or draw.random() < 0.1:
         tensors[number]["shape"] = [count]
     end = 0
     for entry, part in zip(tensors, values, strict=True):
