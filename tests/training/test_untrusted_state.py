@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from regard.errors import RegardError
 from regard.recipes import load_recipe, runner
+from regard.training.checkpoints import load_tensors
 from regard.training.optimizers import check_random_state, load_state_tensors, make_optimizer, state_tensors
 from regard.training.settings import Training
 from training import tiny_recipes
@@ -117,7 +118,9 @@ def test_the_random_states_that_torch_makes_are_taken() -> None:
         torch.set_rng_state(before)
 
 
-@pytest.mark.parametrize(("left", "place"), [(624, 624), (624, 2), (2, 624), (0, 0), (-1, 0), (625, 0), (600, 2**31)])
+@pytest.mark.parametrize(
+    ("left", "place"), [(624, 624), (624, 2), (2, 624), (0, 0), (-1, 0), (625, 0), (600, 2**31), (1, 625)]
+)
 def test_a_random_state_that_reads_beyond_its_end_is_refused(left: int, place: int) -> None:
     with pytest.raises(RegardError, match=rf"random.cpu has {left} numbers left from number {place} on"):
         check_random_state(random_state(left, place))
@@ -165,3 +168,11 @@ def test_a_run_is_not_resumed_with_a_state_of_other_shapes(
     save_file(change(load_file(path)), path)
     with pytest.raises(RegardError, match=rf"optimizer\.safetensors: .*{message}.*; it is not the state of this run"):
         runner.resume(run.folder)
+
+
+def test_a_tensor_whose_strides_overflow_is_damage(tmp_path: Path) -> None:
+    header = json.dumps({"a": {"dtype": "F32", "shape": [0, 2**40, 2**40], "data_offsets": [0, 0]}}).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(RegardError, match=r"model\.safetensors: damaged \(Stride calculation overflowed\)"):
+        load_tensors(path)

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from regard.errors import RegardError, shortened, told
+from regard.errors import RegardError, is_out_of_memory, shortened, told
 from regard.files import whole_folder, write_text
 from regard.training.shards import pour
 
@@ -150,6 +150,10 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise _incomplete(path) from error
     except (SafetensorError, OSError, ValueError) as error:
         raise Damaged(f"{path}: damaged or cut short ({told(error)})") from error
+    except RuntimeError as error:  # torch: sizes whose product is too large
+        if is_out_of_memory(error):
+            raise
+        raise Damaged(f"{path}: damaged ({told(error)})") from error
 
 
 def load_json(path: Path) -> dict[str, Any]:

@@ -175,7 +175,7 @@ def check_random_state(state: Tensor) -> None:
             f"random.cpu is {state.dtype} {list(state.shape)} but must be the state of torch's random generator"
         )
     left, seeded, place = struct.unpack_from("<iiI", state.numpy().tobytes(), 8)
-    if seeded != 1 or not 1 <= left <= 624 or (left > 1 and left + place > 625):
+    if seeded != 1 or not 1 <= left <= 624 or place > 624 or (left > 1 and left + place > 625):
         raise RegardError(
             f"random.cpu has {left} numbers left from number {place} on, seeded {seeded}, but must have 624 in all"
         )
