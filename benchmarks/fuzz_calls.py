@@ -102,21 +102,21 @@ def run(seed: int, cases: int) -> list[dict[str, Any]]:
 def work(seed: int, first: int, cases: int, journal: Path) -> None:
     """Run cases in this process, and write a line about each."""
     calls.prepare()
-    excluded = excluded_keys()
+    keys = dispatch_keys()
     with journal.open("w", encoding="utf-8") as file:
         for number in range(first, cases):
             case = calls.Case(seed, number)
             print(f"# {case.name}, {case.mode.__name__}", file=file, flush=True)  # before anything can end the process
             print(f"# {case}", file=file, flush=True)
             print(json.dumps({"case": number, **case.outcome()}), file=file, flush=True)
-            if excluded_keys() != excluded:
+            if dispatch_keys() != keys:
                 sys.exit(RESTART)
 
 
-def excluded_keys() -> str:
-    """The dispatch keys that torch passes over in this thread. After some exceptions inside of vmap, with the kernels
-    off as well, autograd stays among them, and no later result requires a gradient."""
-    return str(torch._C._dispatch_tls_local_exclude_set())
+def dispatch_keys() -> tuple[str, str]:
+    """The dispatch keys that torch adds and passes over in this thread. After some exceptions inside of vmap or forward
+    differentiation, with the kernels off as well, they stay changed: autograd or autocast is then off for good."""
+    return str(torch._C._dispatch_tls_local_include_set()), str(torch._C._dispatch_tls_local_exclude_set())
 
 
 def again(seed: int, number: int) -> None:

@@ -69,7 +69,7 @@ def _shards(index: Path) -> Iterator[Path]:
 def _read(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
-    except (SafetensorError, OSError, ValueError, LookupError, RuntimeError) as error:
+    except (SafetensorError, OSError, ValueError, LookupError, RuntimeError, TypeError) as error:
         raise RegardError(f"{path}: damaged or cut short ({told(error)}); fetch it again") from error
 
 

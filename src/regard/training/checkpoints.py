@@ -150,7 +150,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
         raise _incomplete(path) from error
     except (SafetensorError, OSError, ValueError) as error:
         raise Damaged(f"{path}: damaged or cut short ({told(error)})") from error
-    except RuntimeError as error:  # torch: sizes whose product is too large
+    except (RuntimeError, TypeError) as error:  # torch: sizes, or a product of sizes, that are too large
         if is_out_of_memory(error):
             raise
         raise Damaged(f"{path}: damaged ({told(error)})") from error
