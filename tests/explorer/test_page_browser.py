@@ -329,7 +329,7 @@ def test_a_long_text_is_looked_at_through_tiles(far: Any) -> None:
     soon(lambda: "rank" in far.inner_text("#readout"))
     assert int(far.inner_text("#readout").split(" of ")[-1]) > LONG * 0.9  # one of the last rows
     far.get_by_label("The first token in a gutter of its own").click()
-    soon(lambda: "sink=" in far.url)
+    soon(lambda: "sink=" in far.evaluate("location.hash"))
     while "every weight is a cell" not in far.inner_text("#level"):
         far.get_by_label("Nearer").click()
         far.wait_for_timeout(50)
