@@ -309,3 +309,29 @@ print(library() is None, found[0][0].tokens)
     off, on = (run(build.SWITCH, value, program).split(maxsplit=1) for value in ("0", "1"))
     assert off[0] == "True"
     assert off[1] == on[1]
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("source", "file", "loop"),
+    [
+        ("linear_small", "activations.h", r"y\[i\] \*?= .*;"),
+        ("attention_decode", "common.h", r"sum \+= scores\[j\] ="),
+        ("gru", "gru.c", r"i < size; i\+\+\) {$"),
+    ],
+)
+def test_loops_over_exponentials_are_vectorised(source: str, file: str, loop: str, tmp_path: Path) -> None:
+    """Which takes that there is no branch in them: gcc makes one of comparisons of floats that may be NaN."""
+    is_gcc = b"Free Software" in subprocess.run(["cc", "--version"], capture_output=True).stdout
+    if not is_gcc or isa.chosen() not in isa.supported()[1:]:
+        pytest.skip("this is about gcc on x86-64 with AVX2")
+    flags = [*build.FLAGS, *isa.COMPILER_FLAGS[isa.chosen()], "-fopt-info-vec-optimized"]
+    command = ["cc", *flags, "-c", str(build.CSRC / f"{source}.c"), "-o", str(tmp_path / "object")]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    reports = re.findall(rf"{file}:(\d+):\d+: optimized: loop vectorized using (?:32|64) byte", output)
+    code = enumerate((build.CSRC / file).read_text("utf-8").splitlines(), 1)
+    loops = {number for number, line in code if "for (long" in line and re.search(loop, line)}
+    assert loops
+    assert all(
+        {number, number + 1} & set(map(int, reports)) for number in loops
+    )  # gcc names the first line or the next

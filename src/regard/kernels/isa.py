@@ -20,9 +20,9 @@ REQUIRED: dict[str, set[str]] = {
 }
 COMPILER_FLAGS: dict[str, list[str]] = {
     "x86-64": ["-march=x86-64"],
-    "x86-64-v3": ["-march=x86-64-v3"],
-    "x86-64-v4": ["-march=x86-64-v4"],
-    "x86-64-v4-vnni": ["-march=x86-64-v4", "-mavx512vnni"],
+    "x86-64-v3": ["-march=x86-64-v3", "-mtune=native"],  # instructions in another order, and no others
+    "x86-64-v4": ["-march=x86-64-v4", "-mtune=native"],
+    "x86-64-v4-vnni": ["-march=x86-64-v4", "-mavx512vnni", "-mtune=native"],
     NATIVE: ["-march=native"],
 }
 

@@ -8,7 +8,7 @@
 #include "kernels.h"
 
 #define LN2 0.693147180559945f
-#define LOWEST -87.0f /* exp of less is no normal number: it is taken as 0 */
+#define LOWEST 0xc2ae0000u /* the bits of -87: exp of less is no normal number, and is taken as 0 */
 
 /* The part of `count` items that this thread computes. */
 static inline void thread_range(long count, long *first, long *last) {
@@ -27,17 +27,22 @@ static inline float dot(const float *a, const float *b, long size) {
     return sum;
 }
 
-/* e^x for x <= 0 within 2e-7 of it: 2^n e^r with |r| <= ln(2) / 2, e^r by its series; NaN for NaN. A loop over it is
-   vectorised; a loop over the library's is not everywhere. */
+/* e^x for x <= 0 within 2e-7 of it: 2^n e^r with |r| <= ln(2) / 2, e^r by its series; 0 below LOWEST, NaN for NaN. A loop
+   over it is vectorised, because limits are compared as integers: of a comparison of floats, which may be NaN, the
+   compiler makes a branch. Negative floats are in the order of their bits. */
 static inline float exponential(float x) {
-    float clamped = x > LOWEST ? x : LOWEST; /* of NaN, too: the conversion to an integer is always defined */
-    int32_t n = (int32_t)(clamped / LN2 - 0.5f);
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t is_low = -(uint32_t)(bits > LOWEST), is_nan = -(uint32_t)((bits & 0x7fffffff) > 0x7f800000);
+    bits = (bits > LOWEST ? LOWEST : bits) & ~is_nan; /* so that the conversion to an integer is always defined */
+    memcpy(&x, &bits, sizeof x);
+    int32_t n = (int32_t)(x / LN2 - 0.5f);
     float r = x - (float)n * LN2;
     float series = 1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f))))));
-    int32_t bits = (n + 127) << 23;
+    bits = ((uint32_t)(n + 127) << 23 & ~is_low) | (is_nan & 0x7fc00000);
     float power;
     memcpy(&power, &bits, sizeof power);
-    return x < LOWEST ? 0 : series * power;
+    return series * power;
 }
 
 /* The indices of the keys that a query may attend to, in ascending order; returns how many there are. */
