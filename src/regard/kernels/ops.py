@@ -73,15 +73,17 @@ def linear(
     activation: str = "none",
 ) -> Float[Tensor, "*batch outputs"] | None:
     """f(W x + b) for a few rows, of a matrix as it lies in memory."""
-    if not _may_infer() or not _are_plain(torch.float32, states, weight) or not weight.is_contiguous():
+    if not _may_infer() or not _are_plain(torch.float32, states, weight, weight if bias is None else bias):
         return None
-    if weight.dim() != 2 or not (bias is None or _are_plain(torch.float32, bias)):
+    if weight.dim() != 2 or not weight.is_contiguous():
         return None
-    outputs, inputs = weight.shape
-    if not _has_size(states, inputs) or not (bias is None or _is_vector(bias, outputs)) or not outputs:
+    (outputs, inputs), (*batch, width) = weight.shape, states.shape or (0,)
+    if width != inputs or not outputs or not states.numel():
+        return None
+    if bias is not None and (bias.shape != (outputs,) or not bias.is_contiguous()):
         return None
     states = states.contiguous()
-    result = states.new_empty((*states.shape[:-1], outputs))
+    result = states.new_empty((*batch, outputs))
     pointers = _pointers(result, states, weight, bias)
     if pointers is None:
         return None

@@ -156,13 +156,13 @@ class _Product:
         activation: str = "none",
     ):
         self.weight, self.bias, self.plain, self.order, self.activation = weight, bias, plain, order, activation
-        self.behind = BEHIND[activation]
+        self.behind, self.inputs = BEHIND[activation], weight.shape[1]
         self.seen = 0  # rows that have come in this block
         self.ordered: Tensor | None = None  # once they were enough
         self.blocks = 0  # that use it at the moment
 
     def __call__(self, states: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch outputs"]:
-        rows = states.numel() // max(1, self.weight.shape[1])
+        rows = states.numel() // self.inputs
         if rows <= ops.MAX_ROWS:
             result = ops.linear(states, self.weight, self.bias, self.activation)
             if result is not None:
