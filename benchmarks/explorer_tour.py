@@ -34,6 +34,7 @@ from regard.explorer.meters import resident_bytes
 from regard.training.run import CONFIG, Run
 from result_files import write_result
 
+ADDRESS_AFTER = 500  # milliseconds after a change, when the page has written it into the address
 PATIENCE = 60.0  # seconds
 DESKTOP, PHONE = (1280, 900), (390, 800)
 SENTENCES = {
@@ -443,6 +444,7 @@ def stop_at(name: str, model: Model, browser: Any, address: str, out: Path) -> S
         view.drive(visitor, page, model)
         no_trouble(page)
         photograph(page, "light")
+        page.wait_for_timeout(ADDRESS_AFTER)
         left = page.evaluate("location.href").replace("theme=light", "theme=dark")
         for how, size in (("dark", DESKTOP), ("phone", PHONE)):
             page = visitor.go(left, size)

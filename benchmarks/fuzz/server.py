@@ -9,14 +9,13 @@ import gc
 import json
 import signal
 import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from fuzz.requests import VERBS, Request, dumped, examples_of, json_request, spoilt_request
-from fuzz.running import Clock, Journal, limit_memory
+from fuzz.running import Clock, Journal, limit_memory, place_of
 from regard.explorer.app import make_app
 from regard.explorer.guard import Guard
 from regard.explorer.limits import MEGABYTE, Limits
@@ -134,9 +133,7 @@ def refuse(constant: str) -> None:
 
 
 def where(error: BaseException) -> str:
-    last = [frame for frame in traceback.extract_tb(error.__traceback__) if "/regard/" in frame.filename][-1:]
-    place = "".join(f" at {frame.filename.rpartition('/regard/')[2]}:{frame.lineno}" for frame in last)
-    return f"{type(error).__name__}{place}: {' '.join(str(error).split())[:200]}"
+    return f"{type(error).__name__}{place_of(error)}: {' '.join(str(error).split())[:200]}"
 
 
 class Growth:

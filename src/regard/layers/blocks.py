@@ -47,8 +47,8 @@ class FeedForward(nn.Module):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise UsageError(f"there is no activation called {activation!r}: choose one of {', '.join(ACTIVATIONS)}")
-        if size < 1 or hidden_size < 1:
-            raise UsageError(f"a feed-forward net of {size} by {hidden_size} has no weights: both must be at least 1")
+        if not size or not hidden_size:
+            raise UsageError(f"a feed-forward net of {size} by {hidden_size} has no weights: give both a size")
         self.kind, self.activation = activation, ACTIVATIONS[activation]
         self.expand = nn.Linear(size, hidden_size)
         self.contract = nn.Linear(hidden_size, size)
